@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler flags, the same for every file: contraction is off because results must have the same bits on every machine.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Release (no asserts), RelWithDebInfo (asserts) or Debug" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+if(MOTET_WERROR)
+    add_compile_options(-Werror)
+endif()
+
+set(sanitizers ${MOTET_SANITIZE})
+if(MOTET_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "MOTET_FUZZ=ON needs clang: configure with -DCMAKE_C_COMPILER=clang")
+    endif()
+    set(sanitizers address,undefined)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(sanitizers)
+    add_compile_options(-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${sanitizers})
+endif()

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# What "make install" places: the library with its soname, the header, pkg-config and CMake packages, the command and its names.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS motet EXPORT motetTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/motet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/motet)
+install(EXPORT motetTargets NAMESPACE motet:: DESTINATION ${package_dir})
+write_basic_package_version_file(motetConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES cmake/motetConfig.cmake ${CMAKE_BINARY_DIR}/motetConfigVersion.cmake DESTINATION ${package_dir})
+
+configure_file(cmake/motet.pc.in motet.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/motet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET motet_command)
+    install(TARGETS motet_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    foreach(name ${motet_perf_names})
+        install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endforeach()
+endif()

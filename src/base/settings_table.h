@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One row per setting: id, name, type, min, max, default, unit, compared across ranks at init, one sentence.
+ * Names and grammar are NCCL's where the meaning is the same. Included several times; no include guard on purpose. */
+/* clang-format off */
+MOTET_SETTING(DEBUG,           "MOTET_DEBUG",           STRING, 0, 0, "WARN", "", false, "Log level: VERSION, WARN, INFO, ABORT or TRACE; NONE is silent.")
+MOTET_SETTING(DEBUG_SUBSYS,    "MOTET_DEBUG_SUBSYS",    STRING, 0, 0, "INIT,BOOTSTRAP,ENV", "", false, "Subsystems whose INFO lines are printed; a leading ^ inverts the list.")
+MOTET_SETTING(DEBUG_FILE,      "MOTET_DEBUG_FILE",      STRING, 0, 0, "", "", false, "File for log lines instead of stderr; %h is the host name, %p the process id.")
+MOTET_SETTING(COMM_ID,         "MOTET_COMM_ID",         STRING, 0, 0, "", "", false, "host:port that the root listens on, instead of a free port on the best interface.")
+MOTET_SETTING(SECRET,          "MOTET_SECRET",          STRING, 0, 0, "", "", false, "The job's secret, hexadecimal: connections that do not know it are refused.")
+MOTET_SETTING(SOCKET_IFNAME,   "MOTET_SOCKET_IFNAME",   STRING, 0, 0, "", "", false, "Interfaces to use: comma list of prefixes, = for exact names, ^ to exclude.")
+MOTET_SETTING(SOCKET_FAMILY,   "MOTET_SOCKET_FAMILY",   STRING, 0, 0, "", "", false, "AF_INET or AF_INET6 to restrict the address family.")
+MOTET_SETTING(PORT_RANGE,      "MOTET_PORT_RANGE",      STRING, 0, 0, "", "", false, "first-last: confines every listening port to this range.")
+MOTET_SETTING(NSOCKS,          "MOTET_NSOCKS",          INT, 1, 16, "1", "", true, "Sockets per pair of processes on different hosts.")
+MOTET_SETTING(NET,             "MOTET_NET",             STRING, 0, 0, "", "", true, "Network transport to use between hosts: Socket.")
+MOTET_SETTING(P2P_DISABLE,     "MOTET_P2P_DISABLE",     BOOL, 0, 1, "0", "", true, "1 turns off direct access to peers' buffers: data are staged.")
+MOTET_SETTING(SHM_DISABLE,     "MOTET_SHM_DISABLE",     BOOL, 0, 1, "0", "", true, "1 turns off shared memory between processes of one host: they use the network.")
+MOTET_SETTING(ALGO,            "MOTET_ALGO",            STRING, 0, 0, "", "", true, "Algorithms, NCCL's grammar: [collective:]list[;collective:list], ^ excludes.")
+MOTET_SETTING(PROTO,           "MOTET_PROTO",           STRING, 0, 0, "", "", true, "Protocols: LL, Simple, Direct; LL128 is read as LL.")
+MOTET_SETTING(BUFFSIZE,        "MOTET_BUFFSIZE",        SIZE, 65536, 1073741824, "1M", "bytes", true, "Staging of one lane of one rank: the most that is in flight at once.")
+MOTET_SETTING(NCHANNELS,       "MOTET_NCHANNELS",       INT, 1, 64, "2", "", true, "Lanes per communicator: tiles in flight at once.")
+MOTET_SETTING(MIN_NCHANNELS,   "MOTET_MIN_NCHANNELS",   INT, 1, 64, "1", "", true, "Lower bound on lanes per communicator.")
+MOTET_SETTING(MAX_NCHANNELS,   "MOTET_MAX_NCHANNELS",   INT, 1, 64, "64", "", true, "Upper bound on lanes per communicator.")
+MOTET_SETTING(EAGER,           "MOTET_EAGER",           SIZE, 0, 1048576, "16K", "bytes", true, "Sends up to this size do not wait for the receiver.")
+MOTET_SETTING(DETERMINISTIC,   "MOTET_DETERMINISTIC",   BOOL, 0, 1, "0", "", true, "1: sums do not depend on the placement of ranks on hosts either.")
+MOTET_SETTING(TIMEOUT,         "MOTET_TIMEOUT",         TIME, 0, 2147483647000, "30min", "time", false, "A call that waits longer than this fails; 0 waits for ever.")
+MOTET_SETTING(INIT_TIMEOUT,    "MOTET_INIT_TIMEOUT",    TIME, 0, 2147483647000, "5min", "time", false, "Communicator creation that takes longer than this fails.")
+MOTET_SETTING(WARN_AFTER,      "MOTET_WARN_AFTER",      TIME, 0, 2147483647000, "10s", "time", false, "After this long one line says which ranks are late.")
+MOTET_SETTING(LINK_TIMEOUT,    "MOTET_LINK_TIMEOUT",    TIME, 100, 2147483647000, "5s", "time", false, "A silent host is dead after this long.")
+MOTET_SETTING(HOSTID,          "MOTET_HOSTID",          STRING, 0, 0, "", "", false, "Replaces the host identity that ranks compare (tests, unusual containers).")
+MOTET_SETTING(NET_GDR_LEVEL,   "MOTET_NET_GDR_LEVEL",   STRING, 0, 0, "", "", false, "Accepted for NCCL's sake; has no effect on host memory.")
+MOTET_SETTING(ISA,             "MOTET_ISA",             STRING, 0, 0, "", "", false, "Caps the instruction set of the reduction kernels: base, avx2, avx512 or neon.")
+MOTET_SETTING(CHECK,           "MOTET_CHECK",           BOOL, 0, 1, "0", "", false, "1 verifies every schedule before its first use.")
+/* clang-format on */
