@@ -31,7 +31,8 @@ enum motet_log_subsys {
 /* Whether a line of this level and subsystem would be printed; a load and a compare, usable on warm paths. */
 bool motet_log_on(enum motet_log_level level, int subsys);
 
-/* Prints one line if it is on. Thread safe; errno is preserved. */
+/* Prints one line if it is on. Thread safe; errno is preserved; no signal is raised. A WARN line that this rank said within the
+ * last 10 s is counted instead of printed. Control characters become spaces, a line that is too long is cut and ends in "...". */
 void motet_log(enum motet_log_level level, int subsys, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #define WARN(subsys, ...) motet_log(MOTET_LOG_WARN, (subsys), __VA_ARGS__)
@@ -40,6 +41,10 @@ void motet_log(enum motet_log_level level, int subsys, const char *format, ...) 
         if (motet_log_on(MOTET_LOG_INFO, (subsys)))             \
             motet_log(MOTET_LOG_INFO, (subsys), __VA_ARGS__);   \
     } while (0)
+
+/* Read "INFO" and "INIT,NET" or "^COLL", in any case; false if a name is unknown, and then nothing is stored. */
+bool motet_log_parse_level(const char *text, enum motet_log_level *level);
+bool motet_log_parse_subsys(const char *text, int *mask);
 
 /* The rank shown in brackets in this thread's lines; -1 prints "[-]". */
 void motet_log_set_rank(int rank);

@@ -30,11 +30,12 @@ struct motet_setting_row {
 
 extern const struct motet_setting_row motet_setting_rows[MOTET_NSETTINGS];
 
-/* Parses the environment. Idempotent and thread safe; the first call does the work. Nonsense is motetInvalidArgument naming
- * the variable, the value and what is accepted; an unknown MOTET_ name is one WARN line that suggests the nearest real one. */
+/* Parses the environment. Idempotent and thread safe; the first call does the work, later ones return the same result. Nonsense is
+ * motetInvalidArgument naming the variable, the value and what is accepted; an unknown MOTET_ name is one WARN line that suggests
+ * the nearest real one. An empty variable counts as unset. */
 motetResult_t motet_settings_load(void);
 
-/* Value of an INT, SIZE (bytes), TIME (milliseconds) or BOOL (0/1) setting. motet_settings_load must have succeeded. */
+/* Value of an INT, SIZE (bytes), TIME (milliseconds) or BOOL (0/1) setting; the default where the environment's was refused. */
 int64_t motet_setting_int(enum motet_setting id);
 
 /* Value of a STRING setting; "" when unset. Never NULL. */
@@ -43,7 +44,16 @@ const char *motet_setting_string(enum motet_setting id);
 /* Whether the environment set it (rather than the default). */
 bool motet_setting_is_set(enum motet_setting id);
 
-/* Parses one text for a row ("8M", "true", "2s"). Exposed for the launcher, the tests and the fuzzer. */
+/* What the environment said: for tools, which show settings even where loading fails. */
+struct motet_setting_state {
+    const char *text;  /* what is in force, as written; the refused text where error is not NULL */
+    bool is_set;
+    const char *error; /* NULL, or why it is refused. All live for ever. */
+};
+struct motet_setting_state motet_setting_state(enum motet_setting id);
+
+/* Parses one text for a row of motet_setting_rows ("8M", "true", "2s"; a bare time is in seconds). A refusal is a quiet failure and
+ * leaves *value alone; STRING rows never write it. */
 motetResult_t motet_setting_parse(const struct motet_setting_row *row, const char *text, int64_t *value);
 
 /* "NAME=value\n" of every setting whose row says `wire`, in table order: what ranks compare at init. Malloced. */

@@ -30,4 +30,10 @@ MOTET_SETTING(HOSTID,          "MOTET_HOSTID",          STRING, 0, 0, "", "", fa
 MOTET_SETTING(NET_GDR_LEVEL,   "MOTET_NET_GDR_LEVEL",   STRING, 0, 0, "", "", false, "Accepted for NCCL's sake; has no effect on host memory.")
 MOTET_SETTING(ISA,             "MOTET_ISA",             STRING, 0, 0, "", "", false, "Caps the instruction set of the reduction kernels: base, avx2, avx512 or neon.")
 MOTET_SETTING(CHECK,           "MOTET_CHECK",           BOOL, 0, 1, "0", "", false, "1 verifies every schedule before its first use.")
+MOTET_SETTING(RANK,            "MOTET_RANK",            STRING, 0, 0, "", "", false, "This process's rank; set by the launcher.")
+MOTET_SETTING(NRANKS,          "MOTET_NRANKS",          STRING, 0, 0, "", "", false, "Number of ranks; set by the launcher.")
+MOTET_SETTING(LOCAL_RANK,      "MOTET_LOCAL_RANK",      STRING, 0, 0, "", "", false, "Rank within the host; set by the launcher.")
+MOTET_SETTING(LOCAL_NRANKS,    "MOTET_LOCAL_NRANKS",    STRING, 0, 0, "", "", false, "Number of ranks on this host; set by the launcher.")
+MOTET_SETTING(ROOT,            "MOTET_ROOT",            STRING, 0, 0, "", "", false, "host:port where the ranks meet; set by the launcher.")
+MOTET_SETTING(UNIQUE_ID,       "MOTET_UNIQUE_ID",       STRING, 0, 0, "", "", false, "Where the ranks meet, as hexadecimal; set by the launcher.")
 /* clang-format on */

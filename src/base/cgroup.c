@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * CPU quotas of control groups. A container may see only a part of the hierarchy, or all of it under a path that does not
+ * exist inside: the path of the group is therefore taken relative to what is mounted, and groups that cannot be seen are skipped. */
+#include "base/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A hierarchy that can limit CPU time: where it is mounted, which of its groups the mount shows, which group is ours. */
+struct hierarchy {
+    bool is_v2;
+    char mount[PATH_MAX], mounted_group[PATH_MAX], group[PATH_MAX];
+};
+
+/* The first line of a file into buf, without its newline; false if there is none. */
+static bool first_line(const char *path, char *buf, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    bool found = file && fgets(buf, (int)size, file);
+    if (file)
+        fclose(file);
+    if (found)
+        buf[strcspn(buf, "\n")] = '\0';
+    return found;
+}
+
+static bool list_has(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += len)
+        if ((at == list || at[-1] == ',') && (at[len] == '\0' || at[len] == ',' || at[len] == '\n'))
+            return true;
+    return false;
+}
+
+/* Our group in /proc/self/cgroup: "ID:CONTROLLERS:GROUP", where version 2 has ID 0 and no controllers. */
+static bool find_group(const char *root, struct hierarchy *hierarchy)
+{
+    char path[PATH_MAX], line[PATH_MAX + 256];
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        controllers++;
+        found = hierarchy->is_v2 ? controllers[0] == '\0' : list_has(controllers, "cpu");
+        group[strcspn(group, "\n")] = '\0';
+        if (found)
+            snprintf(hierarchy->group, sizeof(hierarchy->group), "%s", group);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* The mount in /proc/self/mountinfo: "id parent dev ROOT MOUNT options [fields] - TYPE source SUPEROPTIONS". */
+static bool find_mount(const char *root, struct hierarchy *hierarchy)
+{
+    char path[PATH_MAX], line[3 * PATH_MAX];
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        char type[64], options[1024] = "";
+        char *tail = strstr(line, " - ");
+        if (!tail || sscanf(tail, " - %63s %*s %1023s", type, options) < 1)
+            continue;
+        if (hierarchy->is_v2 ? strcmp(type, "cgroup2") != 0 : strcmp(type, "cgroup") != 0 || !list_has(options, "cpu"))
+            continue;
+        *tail = '\0';
+        found = sscanf(line, "%*s %*s %*s %4095s %4095s", hierarchy->mounted_group, hierarchy->mount) == 2;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* quota / period rounded up; 0 when the text says "max", -1 or nonsense. */
+static int whole_cpus(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0)
+        return 0;
+    long long cpus = (quota + period - 1) / period;
+    return cpus > INT_MAX ? INT_MAX : (int)cpus;
+}
+
+/* The quota of one group, in CPUs; 0 = none or not visible. */
+static int group_limit(bool is_v2, const char *folder)
+{
+    char path[PATH_MAX + 32], line[128];
+    long long quota, period;
+    if (is_v2) {
+        snprintf(path, sizeof(path), "%s/cpu.max", folder);
+        if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld %lld", &quota, &period) != 2)
+            return 0;
+        return whole_cpus(quota, period);
+    }
+    snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
+    if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld", &quota) != 1)
+        return 0;
+    snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
+    if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld", &period) != 1)
+        return 0;
+    return whole_cpus(quota, period);
+}
+
+/* The smallest quota from our group up to the top of the mount. */
+static int hierarchy_limit(const char *root, const struct hierarchy *hierarchy)
+{
+    char folder[PATH_MAX];
+    size_t hidden = strcmp(hierarchy->mounted_group, "/") == 0 ? 0 : strlen(hierarchy->mounted_group);
+    const char *group = hierarchy->group;
+    if (hidden && strncmp(group, hierarchy->mounted_group, hidden) == 0 && (group[hidden] == '/' || group[hidden] == '\0'))
+        group += hidden;
+    else if (hidden)
+        group = ""; /* our group lies outside of what is mounted: only the mount's own top is known to hold us */
+    if (strncmp(group, "/..", 3) == 0)
+        group = ""; /* likewise, as a group namespace writes it */
+    int top = snprintf(folder, sizeof(folder), "%s%s", root, hierarchy->mount);
+    int end = top < 0 || (size_t)top >= sizeof(folder) ? -1 : snprintf(folder + top, sizeof(folder) - (size_t)top, "%s", group);
+    if (end < 0 || (size_t)(top + end) >= sizeof(folder))
+        return 0;
+
+    int smallest = 0;
+    for (;;) {
+        int limit = group_limit(hierarchy->is_v2, folder);
+        if (limit > 0 && (smallest == 0 || limit < smallest))
+            smallest = limit;
+        char *slash = strrchr(folder + top, '/');
+        if (!slash)
+            return smallest;
+        *slash = '\0';
+    }
+}
+
+int motet_cgroup_cpu_limit(const char *root)
+{
+    int smallest = 0;
+    for (int version = 1; version <= 2; version++) {
+        struct hierarchy hierarchy = {.is_v2 = version == 2};
+        if (!find_group(root, &hierarchy) || !find_mount(root, &hierarchy))
+            continue;
+        int limit = hierarchy_limit(root, &hierarchy);
+        if (limit > 0 && (smallest == 0 || limit < smallest))
+            smallest = limit;
+    }
+    return smallest;
+}
