@@ -86,7 +86,7 @@ static int whole_cpus(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
         return 0;
-    long long cpus = (quota + period - 1) / period;
+    long long cpus = quota / period + (quota % period != 0);
     return cpus > INT_MAX ? INT_MAX : (int)cpus;
 }
 

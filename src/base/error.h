@@ -11,11 +11,11 @@
 #define MOTET_ERROR_TEXT_MAX 1024
 
 /* Returns the error of `expr` to the caller, if it has one. */
-#define TRY(expr)                                            \
-    do {                                                     \
-        motetResult_t try_result_ = (expr);                  \
+#define TRY(expr)                                             \
+    do {                                                      \
+        motetResult_t try_result_ = (expr);                   \
         if (__builtin_expect(try_result_ != motetSuccess, 0)) \
-            return try_result_;                              \
+            return try_result_;                               \
     } while (0)
 
 /* Stores a sentence (printf style, no trailing newline) for this thread, logs it at WARN, returns `code`. */

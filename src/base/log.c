@@ -23,8 +23,8 @@
 #include "base/os.h"
 #include "base/text.h"
 
-#define LINE_MAX_BYTES (MOTET_ERROR_TEXT_MAX + 512)
-#define REPEAT_WINDOW_NS 10000000000u
+#define LINE_MAX_BYTES      (MOTET_ERROR_TEXT_MAX + 512)
+#define REPEAT_WINDOW_NS    10000000000u
 #define REMEMBERED_WARNINGS 32
 
 struct name {
@@ -38,11 +38,10 @@ static const struct name level_names[] = {
 };
 
 static const struct name subsys_names[] = {
-    {"INIT", MOTET_LOG_INIT},       {"COLL", MOTET_LOG_COLL},       {"P2P", MOTET_LOG_P2P},   {"SHM", MOTET_LOG_SHM},
-    {"NET", MOTET_LOG_NET},         {"GRAPH", MOTET_LOG_GRAPH},     {"TUNING", MOTET_LOG_TUNING},
-    {"ENV", MOTET_LOG_ENV},         {"ALLOC", MOTET_LOG_ALLOC},     {"CALL", MOTET_LOG_CALL}, {"PROXY", MOTET_LOG_PROXY},
-    {"BOOTSTRAP", MOTET_LOG_BOOTSTRAP}, {"REG", MOTET_LOG_REG},     {"PROFILE", MOTET_LOG_PROFILE},
-    {"DESTROY", MOTET_LOG_DESTROY}, {"ALL", MOTET_LOG_ALL},
+    {"INIT", MOTET_LOG_INIT},   {"COLL", MOTET_LOG_COLL},       {"P2P", MOTET_LOG_P2P},         {"SHM", MOTET_LOG_SHM},
+    {"NET", MOTET_LOG_NET},     {"GRAPH", MOTET_LOG_GRAPH},     {"TUNING", MOTET_LOG_TUNING},   {"ENV", MOTET_LOG_ENV},
+    {"ALLOC", MOTET_LOG_ALLOC}, {"CALL", MOTET_LOG_CALL},       {"PROXY", MOTET_LOG_PROXY},     {"BOOTSTRAP", MOTET_LOG_BOOTSTRAP},
+    {"REG", MOTET_LOG_REG},     {"PROFILE", MOTET_LOG_PROFILE}, {"DESTROY", MOTET_LOG_DESTROY}, {"ALL", MOTET_LOG_ALL},
 };
 
 /* A warning said lately: the same text is said again only after the window, with the number of times it was swallowed. */
@@ -162,8 +161,8 @@ static size_t add_prefix(char *line, size_t size, const char *level, bool with_t
     }
     if (thread_rank >= 0)
         snprintf(rank, sizeof(rank), "%d", thread_rank);
-    int len = snprintf(line, size, "%s%s:%d:%d [%s] MOTET %s ", stamp, motet_host_name(), (int)getpid(), (int)motet_thread_id(), rank,
-                       level);
+    int len = snprintf(line, size, "%s%s:%d:%d [%s] MOTET %s ", stamp, motet_host_name(), (int)getpid(), (int)motet_thread_id(),
+                       rank, level);
     return len < 0 ? 0 : (size_t)len;
 }
 
@@ -173,8 +172,8 @@ static void give_up_file(const char *path, int cause)
     char line[sizeof(log_path) + 256];
     log_fd = STDERR_FILENO;
     size_t len = add_prefix(line, sizeof(line), "WARN", true);
-    int more = snprintf(line + len, sizeof(line) - len, "MOTET_DEBUG_FILE %s cannot be written (%s): logging to stderr instead\n", path,
-                        strerror(cause));
+    int more = snprintf(line + len, sizeof(line) - len, "MOTET_DEBUG_FILE %s cannot be written (%s): logging to stderr instead\n",
+                        path, strerror(cause));
     if (more > 0 && (size_t)more < sizeof(line) - len)
         write_all(STDERR_FILENO, line, len + (size_t)more);
 }

@@ -36,10 +36,10 @@ bool motet_log_on(enum motet_log_level level, int subsys);
 void motet_log(enum motet_log_level level, int subsys, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #define WARN(subsys, ...) motet_log(MOTET_LOG_WARN, (subsys), __VA_ARGS__)
-#define INFO(subsys, ...)                                       \
-    do {                                                        \
-        if (motet_log_on(MOTET_LOG_INFO, (subsys)))             \
-            motet_log(MOTET_LOG_INFO, (subsys), __VA_ARGS__);   \
+#define INFO(subsys, ...)                                     \
+    do {                                                      \
+        if (motet_log_on(MOTET_LOG_INFO, (subsys)))           \
+            motet_log(MOTET_LOG_INFO, (subsys), __VA_ARGS__); \
     } while (0)
 
 /* Read "INFO" and "INIT,NET" or "^COLL", in any case; false if a name is unknown, and then nothing is stored. */

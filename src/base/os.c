@@ -158,9 +158,10 @@ motetResult_t motet_memfd(const char *name, size_t len, int *fd)
     struct rlimit limit;
     /* ftruncate beyond the file size limit raises SIGXFSZ, which would end a process that set no handler. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && len > limit.rlim_cur)
-        return motet_fail(motetSystemError,
-                          "shared memory \"%s\" needs %zu bytes, more than this process's file size limit of %llu: raise it (ulimit -f)",
-                          name, len, (unsigned long long)limit.rlim_cur);
+        return motet_fail(
+            motetSystemError,
+            "shared memory \"%s\" needs %zu bytes, more than this process's file size limit of %llu: raise it (ulimit -f)", name,
+            len, (unsigned long long)limit.rlim_cur);
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (file < 0 && errno == EINVAL) /* kernels before 6.3 */
         file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -16,13 +16,13 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-    {"", 1},          {"B", 1},          {"K", 1 << 10},   {"KB", 1 << 10},  {"KiB", 1 << 10}, {"M", 1 << 20}, {"MB", 1 << 20},
-    {"MiB", 1 << 20}, {"G", 1 << 30},    {"GB", 1 << 30},  {"GiB", 1 << 30}, {NULL, 0},
+    {"", 1},         {"B", 1},         {"K", 1 << 10}, {"KB", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20},
+    {"MB", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30}, {"GB", 1 << 30}, {"GiB", 1 << 30}, {NULL, 0},
 };
 
-/* In milliseconds. A bare number is seconds. */
+/* In milliseconds. A bare number is seconds; "m" is left out because it could be minutes, milli or mega. */
 static const struct unit time_units[] = {
-    {"ms", 1}, {"", 1000}, {"s", 1000}, {"sec", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}, {NULL, 0},
+    {"ms", 1}, {"", 1000}, {"s", 1000}, {"sec", 1000}, {"min", 60000}, {"h", 3600000}, {NULL, 0},
 };
 
 static const struct unit plain_units[] = {{"", 1}, {NULL, 0}};
@@ -82,11 +82,14 @@ static bool read_number(const char *text, const struct unit *units, int64_t *val
     bool negative = *text == '-';
     if (negative || *text == '+')
         text++;
-    if (!read_digits(&text, &whole) || !read_thousandths(&text, &thousandths))
+    if (!read_digits(&text, &whole))
+        return false;
+    bool has_point = *text == '.';
+    if (!read_thousandths(&text, &thousandths))
         return false;
     while (units->name && strcasecmp(units->name, text) != 0)
         units++;
-    if (!units->name || (thousandths && units->factor == 1))
+    if (!units->name || (has_point && units->factor == 1))
         return false;
     if (__builtin_mul_overflow(whole, units->factor, value) ||
         __builtin_add_overflow(*value, units->factor / 1000 * thousandths + units->factor % 1000 * thousandths / 1000, value))
@@ -139,12 +142,15 @@ static const char *what_is_accepted(enum motet_setting_type type)
 
 static motetResult_t parse_number(const struct motet_setting_row *row, const char *text, int64_t *value)
 {
-    const struct unit *units = row->type == MOTET_SETTING_SIZE ? size_units : row->type == MOTET_SETTING_TIME ? time_units : plain_units;
+    const struct unit *units = row->type == MOTET_SETTING_SIZE   ? size_units
+                               : row->type == MOTET_SETTING_TIME ? time_units
+                                                                 : plain_units;
     char range[MOTET_SETTING_TEXT_MAX];
     int64_t number;
     motet_setting_format_range(row, range, sizeof(range));
     if (!read_number(text, units, &number))
-        return motet_fail_quiet(motetInvalidArgument, "%s=%s is not %s; accepted: %s", row->name, text, what_is_accepted(row->type), range);
+        return motet_fail_quiet(motetInvalidArgument, "%s=%s is not %s; accepted: %s", row->name, text, what_is_accepted(row->type),
+                                range);
     if (number < row->min || number > row->max)
         return motet_fail_quiet(motetInvalidArgument, "%s=%s is out of range; accepted: %s", row->name, text, range);
     *value = number;
@@ -158,8 +164,8 @@ motetResult_t motet_setting_parse(const struct motet_setting_row *row, const cha
         return check_string(row, text);
     case MOTET_SETTING_BOOL:
         if (!is_one_of(text, yes_words) && !is_one_of(text, no_words))
-            return motet_fail_quiet(motetInvalidArgument, "%s=%s is neither yes nor no; accepted: 1, true, yes, on, 0, false, no, off",
-                                    row->name, text);
+            return motet_fail_quiet(motetInvalidArgument,
+                                    "%s=%s is neither yes nor no; accepted: 1, true, yes, on, 0, false, no, off", row->name, text);
         *value = is_one_of(text, yes_words);
         return motetSuccess;
     default:

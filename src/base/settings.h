@@ -19,7 +19,7 @@ enum motet_setting {
 };
 
 struct motet_setting_row {
-    const char *name;     /* "MOTET_BUFFSIZE" */
+    const char *name; /* "MOTET_BUFFSIZE" */
     enum motet_setting_type type;
     int64_t min, max;     /* range of INT, SIZE (bytes) and TIME (milliseconds); ignored otherwise */
     const char *fallback; /* default, as a user would write it; "" = unset/automatic */
@@ -46,7 +46,7 @@ bool motet_setting_is_set(enum motet_setting id);
 
 /* What the environment said: for tools, which show settings even where loading fails. */
 struct motet_setting_state {
-    const char *text;  /* what is in force, as written; the refused text where error is not NULL */
+    const char *text; /* what is in force, as written; the refused text where error is not NULL */
     bool is_set;
     const char *error; /* NULL, or why it is refused. All live for ever. */
 };
