@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calls that do not match on all ranks: an error on every rank that names both sides, soon, whatever differs; never a hang, and
+ * never a wrong value without an error. */
+#include "probe.h"
+
+enum difference { COUNT, DTYPE, OP, ROOT, KIND, ORDER, GROUPING, VCOUNTS, ZERO, EXTRA_CALL, NDIFFERENCES };
+
+struct trial {
+    enum difference what;
+    int odd_rank;
+    size_t n;
+};
+
+/* The call of a rank; `odd` says whether this is the rank that differs. */
+static motetResult_t call(const struct trial *trial, bool odd, int nranks, motetComm_t comm, char *a, char *b)
+{
+    size_t n = trial->n, counts[8];
+    motetResult_t first = motetSuccess, second;
+    for (int r = 0; r < 8; r++)
+        counts[r] = n / 8 + (odd && r == nranks - 1);
+    switch (trial->what) {
+    case COUNT:
+        return motetAllReduce(a, b, odd ? n + 1 : n, motetInt32, motetSum, comm, NULL);
+    case DTYPE:
+        return motetAllReduce(a, b, n, odd ? motetFloat32 : motetInt32, motetSum, comm, NULL);
+    case OP:
+        return motetAllReduce(a, b, n, motetInt32, odd ? motetMax : motetSum, comm, NULL);
+    case ROOT:
+        return motetBroadcast(a, b, n, motetInt32, odd ? 1 : 0, comm, NULL);
+    case KIND:
+        return odd ? motetReduce(a, b, n, motetInt32, motetSum, 0, comm, NULL)
+                   : motetAllReduce(a, b, n, motetInt32, motetSum, comm, NULL);
+    case ORDER:
+        for (int i = 0; i < 2 && first == motetSuccess; i++)
+            first = i == odd ? motetBcast(b, n, motetInt32, 0, comm, NULL) : motetBarrier(comm, NULL);
+        return first;
+    case GROUPING:
+        motetGroupStart();
+        first = motetAllReduce(a, b, n, motetInt32, motetSum, comm, NULL);
+        second = odd ? motetGroupEnd() : motetBarrier(comm, NULL);
+        if (odd)
+            return second != motetSuccess ? second : motetBarrier(comm, NULL);
+        second = motetGroupEnd();
+        return first != motetSuccess ? first : second;
+    case VCOUNTS:
+        return motetReduceScatterV(a, b, counts, motetInt32, motetSum, comm, NULL);
+    case ZERO:
+        return motetAllReduce(a, b, odd ? 0 : n, motetInt32, motetSum, comm, NULL);
+    default:
+        if (odd)
+            first = motetBarrier(comm, NULL);
+        return first != motetSuccess ? first : motetAllReduce(a, b, n, motetInt32, motetSum, comm, NULL);
+    }
+}
+
+/* Where a call could return before the others were seen, the next ones tell. */
+static int mismatch(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    const struct trial *trial = argument;
+    char *a = calloc(8, trial->n + 64), *b = calloc(8, trial->n + 64);
+    bool odd = rank == trial->odd_rank % nranks;
+    CHECK(a && b);
+    CALL(motetBarrier(comm, NULL));
+    double start = world_now();
+    motetResult_t result = call(trial, odd, nranks, comm, a, b), state;
+    for (int next = 0; next < 3 && result == motetSuccess; next++)
+        result = motetAllReduce(a, b, 1, motetInt32, motetSum, comm, NULL);
+    CHECK(result == motetInvalidUsage);
+    CHECK(world_now() - start < 5);
+    CHECK(strlen(motetGetLastError(comm)) > 20);
+    CALL(motetCommGetAsyncError(comm, &state));
+    CHECK(state == motetInvalidUsage);
+    EXPECT(motetInvalidUsage, motetBarrier(comm, NULL)); /* the first error stays */
+    CALL(motetCommAbort(comm));
+    free(a);
+    free(b);
+    return WORLD_ABORTED;
+}
+
+static void try_all(const struct world *world, const size_t *lens, size_t nlens)
+{
+    for (int what = 0; what < NDIFFERENCES; what++) {
+        for (size_t i = 0; i < nlens; i++) {
+            struct trial trial = {what, what % world->nranks, lens[i]};
+            if (world_run(world, mismatch, &trial))
+                fail_msg("difference %d, count %zu", what, lens[i]);
+        }
+    }
+}
+
+static const size_t lens[] = {1, 64, 5000, 300000};
+
+static void test_mismatch_over_shared_memory_is_an_error_everywhere(void **state)
+{
+    (void)state;
+    for (int nranks = 2; nranks <= 5; nranks += 3)
+        try_all(&(struct world){.kind = WORLD_PROCESSES, .nranks = nranks, .timeout_s = 20}, lens, 4);
+}
+
+static void test_mismatch_over_tcp_is_an_error_everywhere(void **state)
+{
+    (void)state;
+    for (int nranks = 2; nranks <= 3; nranks++)
+        try_all(&(struct world){WORLD_PROCESSES, nranks, {"MOTET_SHM_DISABLE=1"}, 20}, lens, 4);
+}
+
+static void test_mismatch_between_threads_is_an_error_everywhere(void **state)
+{
+    (void)state;
+    try_all(&(struct world){.kind = WORLD_THREADS, .nranks = 3, .timeout_s = 20}, lens, 4);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mismatch_over_shared_memory_is_an_error_everywhere),
+        cmocka_unit_test(test_mismatch_over_tcp_is_an_error_everywhere),
+        cmocka_unit_test(test_mismatch_between_threads_is_an_error_everywhere),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Send and Recv: order within a pair, the eager limit, tags and any-source, wrong partners and sizes. */
+#include "probe.h"
+
+static const struct world worlds[] = {
+    {WORLD_PROCESSES, 2, {NULL}, 0}, {WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 0}, {WORLD_THREADS, 2, {NULL}, 0},
+    {WORLD_PROCESSES, 4, {NULL}, 0}, {WORLD_PROCESSES, 3, {"MOTET_SHM_DISABLE=1"}, 0}, {WORLD_THREADS, 4, {NULL}, 0},
+};
+
+static void run_everywhere(world_function function)
+{
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
+        assert_int_equal(world_run(&worlds[i], function, NULL), 0);
+}
+
+/* Rank 0 sends a stream of messages of many sizes to each other rank in turn, which answers each with a checksum. */
+static int stream_of_messages(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    static __thread int64_t data[70000];
+    (void)argument;
+    for (int m = 0; m < 300; m++) {
+        int peer = 1 + m % (nranks - 1);
+        size_t n = m % 50 == 49 ? 70000 : (size_t)(m * m % 3001);
+        if (rank == 0) {
+            probe_fill(data, n, 0, m);
+            CALL(motetSend(data, n, motetInt64, peer, comm, NULL));
+        } else if (rank == peer) {
+            memset(data, 0xA5, sizeof data);
+            CALL(motetRecv(data, n, motetInt64, 0, comm, NULL));
+            CHECK(probe_is(data, n, 0, m));
+        }
+    }
+    int64_t token = rank;
+    if (rank == 0)
+        for (int p = 1; p < nranks; p++) {
+            CALL(motetRecv(&token, 1, motetInt64, p, comm, NULL));
+            CHECK(token == p);
+        }
+    else
+        CALL(motetSend(&token, 1, motetInt64, 0, comm, NULL));
+    return 0;
+}
+
+static void test_p2p_messages_arrive_in_order(void **state)
+{
+    (void)state;
+    run_everywhere(stream_of_messages);
+}
+
+/* Everybody sends to the next before receiving: up to the eager limit that works without a group. */
+static int eager_ring(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    static const size_t lens[] = {0, 1, 7, 8, 64, 4096, 16383, 16384};
+    static __thread uint8_t out[16384], in[16384];
+    int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+    (void)argument;
+    for (size_t s = 0; s < sizeof lens / sizeof lens[0]; s++) {
+        memset(out, rank * 16 + (int)s, sizeof out);
+        memset(in, 0xEE, sizeof in);
+        CALL(motetSend(out, lens[s], motetUint8, next, comm, NULL));
+        memset(out, 0xCC, sizeof out); /* the buffer may be reused */
+        CALL(motetRecv(in, lens[s], motetUint8, previous, comm, NULL));
+        for (size_t i = 0; i < sizeof in; i++)
+            CHECK(in[i] == (i < lens[s] ? previous * 16 + (int)s : 0xEE));
+    }
+    return 0;
+}
+
+static void test_p2p_eager_ring_does_not_wait(void **state)
+{
+    (void)state;
+    run_everywhere(eager_ring);
+}
+
+/* A cycle of Sends that all wait is an error on all ranks, soon. */
+static int waiting_cycle(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    size_t n = 4 << 20;
+    char *out = calloc(n, 1);
+    double start = world_now();
+    motetResult_t state;
+    (void)argument;
+    CHECK(out);
+    EXPECT(motetInvalidUsage, motetSend(out, n, motetUint8, (rank + 1) % nranks, comm, NULL));
+    CHECK(world_now() - start < 4);
+    CHECK(strstr(motetGetLastError(comm), "ank") != NULL);
+    CALL(motetCommGetAsyncError(comm, &state));
+    CHECK(state == motetInvalidUsage);
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_p2p_cycle_of_waiting_sends_is_an_error_everywhere(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
+        if (worlds[i].kind == WORLD_PROCESSES)
+            assert_int_equal(world_run(&worlds[i], waiting_cycle, NULL), 0);
+}
+
+/* Receives name tags in another order than they were sent. */
+static int tags_out_of_order(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t data[100];
+    motetStatus_t status;
+    (void)argument, (void)nranks;
+    if (rank == 0) {
+        for (int tag = 0; tag < 10; tag++) {
+            probe_fill(data, 10 + (size_t)tag, 0, tag);
+            CALL(motetSendTag(data, 10 + (size_t)tag, motetInt64, 1, tag * 1000, comm, NULL));
+        }
+    } else if (rank == 1) {
+        for (int tag = 9; tag >= 0; tag -= 2) {
+            memset(data, 0xA5, sizeof data);
+            CALL(motetRecvTag(data, 100, motetInt64, 0, tag * 1000, &status, comm, NULL));
+            CHECK(status.source == 0 && status.tag == tag * 1000 && status.count == 10 + (size_t)tag);
+            CHECK(probe_is(data, status.count, 0, tag) && data[status.count] == (int64_t)0xA5A5A5A5A5A5A5A5);
+        }
+        for (int tag = 0; tag < 10; tag += 2) { /* what is left comes in the order of the calls */
+            CALL(motetRecvTag(data, 100, motetInt64, 0, MOTET_ANY_TAG, &status, comm, NULL));
+            CHECK(status.source == 0 && status.tag == tag * 1000 && status.count == 10 + (size_t)tag);
+            CHECK(probe_is(data, status.count, 0, tag));
+        }
+    }
+    return probe(comm, 4);
+}
+
+static void test_p2p_receive_by_tag_passes_over_others(void **state)
+{
+    (void)state;
+    run_everywhere(tags_out_of_order);
+}
+
+/* Rank 0 serves requests from anybody, small and large, and answers with the tag it got. */
+static int any_source(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { REQUESTS = 20, LARGE = 50000 };
+    static __thread int64_t data[LARGE];
+    motetStatus_t status;
+    (void)argument;
+    if (rank != 0) {
+        for (int m = 0; m < REQUESTS; m++) {
+            size_t n = m % 7 == 6 ? LARGE : (size_t)m;
+            probe_fill(data, n, rank, m);
+            CALL(motetSendTag(data, n, motetInt64, 0, m, comm, NULL));
+            CALL(motetRecvTag(data, 1, motetInt64, 0, m, NULL, comm, NULL));
+            CHECK(data[0] == rank * 100 + m);
+        }
+        return 0;
+    }
+    int next[16] = {0};
+    for (int m = 0; m < REQUESTS * (nranks - 1); m++) {
+        CALL(motetRecvTag(data, LARGE, motetInt64, MOTET_ANY_SOURCE, MOTET_ANY_TAG, &status, comm, NULL));
+        CHECK(status.source > 0 && status.source < nranks && status.tag == next[status.source]);
+        next[status.source]++;
+        CHECK(status.count == (status.tag % 7 == 6 ? LARGE : (size_t)status.tag));
+        CHECK(probe_is(data, status.count, status.source, status.tag));
+        data[0] = status.source * 100 + status.tag;
+        CALL(motetSendTag(data, 1, motetInt64, status.source, status.tag, comm, NULL));
+    }
+    return 0;
+}
+
+static void test_p2p_any_source_serves_everybody(void **state)
+{
+    (void)state;
+    run_everywhere(any_source);
+}
+
+/* Tagged and untagged messages of one pair do not meet. */
+static int separate_worlds(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t tagged = 11, plain = 22;
+    (void)argument, (void)nranks;
+    if (rank == 0) {
+        CALL(motetSendTag(&tagged, 1, motetInt64, 1, 0, comm, NULL));
+        CALL(motetSend(&plain, 1, motetInt64, 1, comm, NULL));
+    } else if (rank == 1) {
+        tagged = plain = 0;
+        CALL(motetRecv(&plain, 1, motetInt64, 0, comm, NULL));
+        CALL(motetRecvTag(&tagged, 1, motetInt64, MOTET_ANY_SOURCE, MOTET_ANY_TAG, NULL, comm, NULL));
+        CHECK(plain == 22 && tagged == 11);
+    }
+    return 0;
+}
+
+static void test_p2p_tagged_and_untagged_messages_never_meet(void **state)
+{
+    (void)state;
+    run_everywhere(separate_worlds);
+}
+
+/* Sends and receives on a stream, several in flight, both directions at once. */
+static int on_stream(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { N = 60000 };
+    static __thread int64_t out[3][N], in[3][N];
+    motetStream_t sending, receiving;
+    int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+    (void)argument;
+    CALL(motetStreamCreate(&sending));
+    CALL(motetStreamCreate(&receiving));
+    for (int m = 0; m < 3; m++) {
+        probe_fill(out[m], N, rank, m);
+        CALL(motetGroupStart());
+        CALL(motetSend(out[m], N, motetInt64, next, comm, sending));
+        CALL(motetRecv(in[m], N, motetInt64, previous, comm, receiving));
+        CALL(motetGroupEnd());
+    }
+    CALL(motetStreamSynchronize(sending));
+    CALL(motetStreamSynchronize(receiving));
+    for (int m = 0; m < 3; m++)
+        CHECK(probe_is(in[m], N, previous, m));
+    CALL(motetStreamDestroy(sending));
+    CALL(motetStreamDestroy(receiving));
+    return 0;
+}
+
+static void test_p2p_on_streams_exchanges(void **state)
+{
+    (void)state;
+    run_everywhere(on_stream);
+}
+
+/* Sizes that differ are an error on the receiver, whatever side is larger, never a wrong value. */
+static int sizes_differ(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    const size_t *lens = argument;
+    char *buffer = calloc(1, 1 << 20);
+    (void)nranks;
+    CHECK(buffer);
+    motetResult_t result =
+        rank == 0 ? motetSend(buffer, lens[0], motetUint8, 1, comm, NULL) : motetRecv(buffer, lens[1], motetUint8, 0, comm, NULL);
+    if (rank == 1) {
+        CHECK(result == motetInvalidUsage);
+        CHECK(strlen(motetGetLastError(comm)) > 10);
+    } else {
+        CHECK(result == motetSuccess || result == motetInvalidUsage); /* an eager Send has returned before */
+        double start = world_now();
+        motetResult_t state = motetSuccess;
+        while (state == motetSuccess && world_now() - start < 5) {
+            CALL(motetCommGetAsyncError(comm, &state));
+            world_sleep_ms(5);
+        }
+        CHECK(state == motetInvalidUsage);
+    }
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_p2p_sizes_that_differ_are_an_error_on_both(void **state)
+{
+    static const size_t lens[][2] = {{8, 16}, {16, 8}, {100000, 50000}, {50000, 100000}, {0, 1}, {1, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++)
+        for (int w = 0; w < 2; w++)
+            assert_int_equal(world_run(&worlds[w], sizes_differ, lens[i]), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_p2p_messages_arrive_in_order),
+        cmocka_unit_test(test_p2p_eager_ring_does_not_wait),
+        cmocka_unit_test(test_p2p_receive_by_tag_passes_over_others),
+        cmocka_unit_test(test_p2p_any_source_serves_everybody),
+        cmocka_unit_test(test_p2p_tagged_and_untagged_messages_never_meet),
+        cmocka_unit_test(test_p2p_on_streams_exchanges),
+        cmocka_unit_test(test_p2p_cycle_of_waiting_sends_is_an_error_everywhere),
+        cmocka_unit_test(test_p2p_sizes_that_differ_are_an_error_on_both),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
