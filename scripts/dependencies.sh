@@ -11,12 +11,12 @@ command:cmake cmake
 header:openssl/hmac.h libssl-dev
 header:jansson.h libjansson-dev'
 needs_check="$needs_run
-header:cmocka.h libcmocka-dev"
+header:cmocka.h libcmocka-dev
+command:pkg-config pkg-config"
 needs_ci="$needs_check
 command:gcc gcc
 command:g++ g++
 command:git git
-command:pkg-config pkg-config
 command:clang clang
 command:clang-format clang-format
 library:clang_rt.tsan libclang-rt-dev
