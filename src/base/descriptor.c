@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A bit per descriptor number, without locks, because the child of a fork in a threaded process may take none. Numbers beyond the map
+ * are not remembered: their copies in children stay open, as in any program. */
+#include "base/descriptor.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#define DESCRIPTORS_MAX (64 * 1024)
+
+static _Atomic uint64_t kept[DESCRIPTORS_MAX / 64];
+
+static bool in_map(int fd)
+{
+    return fd >= 0 && fd < DESCRIPTORS_MAX;
+}
+
+int motet_descriptor_keep(int fd)
+{
+    if (in_map(fd))
+        atomic_fetch_or_explicit(&kept[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
+    return fd;
+}
+
+void motet_descriptor_forget(int fd)
+{
+    if (in_map(fd))
+        atomic_fetch_and_explicit(&kept[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
+}
+
+void motet_descriptor_close(int fd)
+{
+    int saved_errno = errno;
+    uint64_t bit = 1ull << (fd & 63);
+    /* Forgotten before the close, after which the number may belong to somebody else at once. A number that is in the map and not
+     * remembered was closed by the fork: it is no longer ours. */
+    if (fd >= 0 && (!in_map(fd) || (atomic_fetch_and_explicit(&kept[fd / 64], ~bit, memory_order_relaxed) & bit)))
+        close(fd);
+    errno = saved_errno;
+}
+
+void motet_descriptors_close_all(void)
+{
+    for (int i = 0; i < DESCRIPTORS_MAX / 64; i++) {
+        uint64_t bits = atomic_exchange_explicit(&kept[i], 0, memory_order_relaxed);
+        for (; bits; bits &= bits - 1)
+            close(i * 64 + __builtin_ctzll(bits));
+    }
+}
