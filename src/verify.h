@@ -18,9 +18,12 @@
 #include "coll/coll.h"
 #include "motet.h"
 
+#define MOTET_VERIFY_ALL_MIXES 5 /* most ranks whose mixes are enumerated */
+
 struct motet_verify_options {
-    uint64_t seed;      /* of the interleavings */
-    int interleavings;  /* random ones, each with a random mix of in-place ranks, beside those that carry the proof */
+    uint64_t seed;     /* of the interleavings */
+    int interleavings; /* random ones beside those that carry the proof, each with a mix of in-place ranks: random, or for few ranks
+                           the bits of 0, 1, 2, ... (2^nranks interleavings are every mix) */
     const int *rank_at; /* rank by position (the canonical order is over ranks); NULL: equal */
 };
 
