@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Everybody to everybody, one message per pair: few steps, any number of positions, canonical order. Chunk p belongs to position p.
- * */
+ * Everybody to everybody, one message per pair: few steps, any number of positions, canonical order. Chunk p belongs to
+ * position p. */
 #ifndef MOTET_COLL_DIRECT_H
 #define MOTET_COLL_DIRECT_H
 

@@ -42,8 +42,7 @@ static void append_set(struct motet_schedule *schedule, int start, int stride, s
     motet_step_append(schedule, step);
 }
 
-/* Halves what is held until it is every size-th chunk; the last combination goes to `dst` and `to`. Returns where the result lies.
- * */
+/* Halves what is held until it is every size-th chunk; the last combination goes to `dst` and `to`. Returns where it lies. */
 static enum motet_plane halve(struct motet_schedule *schedule, struct group group, enum motet_plane dst, struct motet_peers to)
 {
     int me = schedule->position - group.first;

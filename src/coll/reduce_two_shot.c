@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two-shot reduce: a direct reduce-scatter, then every position sends its finished part to the root.
- * Two hops. Sends at most M; the root receives 2(N-1)/N * M. Order: canonical. Wins for large messages inside a host: all reduce.
- * */
+ * Two hops. Sends at most M; the root receives 2(N-1)/N * M. Order: canonical. Wins for large messages
+ * inside a host, where all members reduce. */
 #include "coll/direct.h"
 #include "coll/table.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Signals: messages of no chunks, of which barriers are made. What is waited for and what is sent after it are in different rounds.
- * */
+ * Signals: messages of no chunks, of which barriers are made. What is waited for and what is sent after it belong to different
+ * rounds. */
 #ifndef MOTET_COLL_SIGNAL_H
 #define MOTET_COLL_SIGNAL_H
 
