@@ -326,11 +326,23 @@ static inline int judge_seat_verify(struct judge_seat *seat, const struct judge_
         judge_describe(c, rank, text, sizeof text);
         const uint8_t *base = i == 0 && seat->memory[1] ? seat->send : seat->recv;
         fprintf(stderr, "%s: %s buffer: %zu bytes wrong, from byte %td to %td of the data; first is %02x, must be %02x\n", text,
-                base == seat->send ? "send" : "recv", ndiffer, seat->memory[i] + at - base, seat->memory[i] + last - base,
-                seat->memory[i][at], seat->image[i][at]);
+                !seat->memory[1] ? "joint"
+                : i == 0         ? "send"
+                                 : "recv",
+                ndiffer, seat->memory[i] + at - base, seat->memory[i] + last - base, seat->memory[i][at], seat->image[i][at]);
         wrong++;
     }
     return wrong;
+}
+
+/* Adds what all ranks must have received alike to a checksum, NaN payloads included. */
+static inline uint64_t judge_seat_checksum(const struct judge_seat *seat, const struct judge_case *c, uint64_t sum)
+{
+    bool alike = c->coll == JUDGE_ALLREDUCE || c->coll == JUDGE_BROADCAST || c->coll == JUDGE_ALLGATHER;
+    size_t len = seat->recv_layout.extent * oracle_types[c->dtype].size;
+    for (size_t i = 0; alike && i < len; i++)
+        sum = (sum ^ seat->recv[i]) * 0x100000001b3u;
+    return sum;
 }
 
 static inline void judge_seat_free(struct judge_seat *seat)

@@ -104,8 +104,8 @@ static int complain(const struct judge_case *c, int rank, motetComm_t comm, mote
     return world_complain(__FILE__, __LINE__, "%s: %s: %s", text, motetGetErrorString(result), motetGetLastError(comm));
 }
 
-/* Runs one case on the ranks first .. first + n - 1, whose communicators are comms[0..n). */
-static int run_case(const struct judge_case *c, int first, int n, motetComm_t *comms, motetStream_t stream)
+/* Runs one case on the ranks first .. first + n - 1, whose communicators are comms[0..n); adds to their checksums. */
+static int run_case(const struct judge_case *c, int first, int n, motetComm_t *comms, motetStream_t stream, uint64_t *checksums)
 {
     struct judge_seat seats[JUDGE_MAX_RANKS];
     motetRedOp_t ops[JUDGE_MAX_RANKS];
@@ -129,6 +129,7 @@ static int run_case(const struct judge_case *c, int first, int n, motetComm_t *c
     if (result != motetSuccess)
         return complain(c, first, comms[0], result);
     for (int i = 0; i < n; i++) {
+        checksums[i] = judge_seat_checksum(&seats[i], c, checksums[i]);
         wrong += judge_seat_verify(&seats[i], c, first + i);
         judge_seat_free(&seats[i]);
         if (c->premul)
@@ -142,11 +143,15 @@ static int walk(motetComm_t comm, int rank, int nranks, const void *argument)
     const struct plan *plan = argument;
     motetStream_t stream;
     struct judge_case c;
+    uint64_t checksum = 1, all[JUDGE_MAX_RANKS];
     CALL(motetStreamCreate(&stream));
     for (int k = 0; case_at(plan, nranks, k, &c); k++)
-        if (run_case(&c, rank, 1, &comm, stream))
+        if (run_case(&c, rank, 1, &comm, stream, &checksum))
             return 1;
     CALL(motetStreamDestroy(stream));
+    CALL(motetAllGather(&checksum, all, 1, motetUint64, comm, NULL));
+    for (int r = 0; r < nranks; r++)
+        CHECK(all[r] == checksum);
     return 0;
 }
 
@@ -156,13 +161,16 @@ static int walk_grouped(motetComm_t comm, int rank, int nranks, const void *argu
     motetComm_t comms[JUDGE_MAX_RANKS];
     motetStream_t stream;
     struct judge_case c;
+    uint64_t checksums[JUDGE_MAX_RANKS] = {0};
     (void)comm, (void)rank;
     CALL(motetCommInitAll(comms, nranks, NULL));
     CALL(motetStreamCreate(&stream));
     for (int k = 0; case_at(plan, nranks, k, &c); k++)
-        if (run_case(&c, 0, nranks, comms, stream))
+        if (run_case(&c, 0, nranks, comms, stream, checksums))
             return 1;
     CALL(motetStreamDestroy(stream));
+    for (int i = 0; i < nranks; i++)
+        CHECK(checksums[i] == checksums[0]);
     for (int i = 0; i < nranks; i++)
         CALL(motetCommDestroy(comms[i]));
     return 0;
