@@ -133,9 +133,10 @@ static int try_listen(const union motet_address *address, int *fd)
     /* A fixed port must not wait for old connections' TIME_WAIT; two listeners still exclude each other on Linux. */
     if (motet_address_port(address) != 0)
         setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    /* A v6 wildcard that also takes v4 would clash with the v4 listener on the same port. */
+    /* The v6 wildcard takes v4 connections too, whatever the system's default. */
+    int v6only = !motet_address_is_wildcard(address);
     if (address->any.sa_family == AF_INET6)
-        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
     if (bind(*fd, &address->any, motet_address_len(address)) == 0 && listen(*fd, BACKLOG) == 0)
         return 0;
     int cause = errno;

@@ -108,6 +108,17 @@ static bool is_connection_error(int error)
     }
 }
 
+/* An IPv4 peer of a v6 wildcard listener: shown and compared as IPv4. */
+static void unmap(union motet_address *address)
+{
+    if (address->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr))
+        return;
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = address->in6.sin6_port};
+    memcpy(&in.sin_addr, &address->in6.sin6_addr.s6_addr[12], sizeof(in.sin_addr));
+    memset(address, 0, sizeof(*address));
+    address->in = in;
+}
+
 motetResult_t motet_net_accept(int listener, int *fd, union motet_address *peer)
 {
     socklen_t len;
@@ -118,8 +129,10 @@ motetResult_t motet_net_accept(int listener, int *fd, union motet_address *peer)
     } while (*fd < 0 && errno == EINTR);
     if (*fd < 0 && !is_connection_error(errno))
         return motet_fail_quiet(motetSystemError, "cannot accept connections: %s", strerror(errno));
-    if (*fd >= 0)
+    if (*fd >= 0) {
         motet_net_tune(*fd);
+        unmap(peer);
+    }
     return motetSuccess;
 }
 
@@ -174,7 +187,7 @@ motetResult_t motet_net_connect(const union motet_address *address, uint64_t dea
 motetResult_t motet_net_read(int fd, void *buf, size_t len, uint64_t deadline_ns, const _Atomic(_Bool) *abort)
 {
     for (char *at = buf; len > 0;) {
-        ssize_t got = recv(fd, at, len, 0);
+        ssize_t got = recv(fd, at, len, MSG_DONTWAIT);
         if (got > 0) {
             at += got;
             len -= (size_t)got;
@@ -192,7 +205,7 @@ motetResult_t motet_net_read(int fd, void *buf, size_t len, uint64_t deadline_ns
 motetResult_t motet_net_write(int fd, const void *buf, size_t len, uint64_t deadline_ns, const _Atomic(_Bool) *abort)
 {
     for (const char *at = buf; len > 0;) {
-        ssize_t put = send(fd, at, len, MSG_NOSIGNAL);
+        ssize_t put = send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put >= 0) {
             at += put;
             len -= (size_t)put;
