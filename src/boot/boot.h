@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/net.h"
 #include "motet.h"
 
 #define MOTET_BOOT_VALUE_MAX (64 * 1024) /* longest value of the portable stores; longer blobs are split by boot.c */
@@ -28,6 +29,10 @@ struct motet_boot_kind {
     /* Waits until the key exists and copies its value to *value (malloced, caller frees), *len its length.
      * motetTimeout when the deadline passes: the caller adds which rank is missing. */
     motetResult_t (*get)(struct motet_boot *, const char *key, void **value, size_t *len, uint64_t deadline_ns);
+    /* Tells all ranks at once that this one failed; may be NULL: boot.c then leaves a key that waiting ranks look for. */
+    void (*give_up)(struct motet_boot *, motetResult_t code, const char *text);
+    /* The failure that others told of, if one has arrived; does not wait. May be NULL. */
+    motetResult_t (*check)(struct motet_boot *);
     /* Frees everything; accepts any state that open left. */
     void (*close)(struct motet_boot *);
 };
@@ -38,8 +43,11 @@ struct motet_boot {
     uint64_t deadline_ns;
     const _Atomic(_Bool) *abort; /* may be NULL */
     struct motet_secret secret;  /* agreed by all ranks when open returns */
-    char where[128];             /* "10.0.0.1:4711", a directory, "caller's store": for error texts */
+    char where[128];             /* "10.0.0.1:4711", a directory, "the caller's store": for error texts */
+    union motet_address root;    /* where the root answered: what the interface choice starts from; AF_UNSPEC for other kinds */
+    uint64_t opened_ns;          /* when open began */
     unsigned round;              /* collective exchanges so far: part of their keys */
+    bool gave_up;                /* the others have been told */
     void *state;                 /* private to the kind */
 };
 
@@ -49,8 +57,8 @@ motetResult_t motet_boot_open_id(struct motet_boot *boot, const motetUniqueId *i
                                  const _Atomic(_Bool) *abort);
 
 /* Same over the caller's store. The secret is made by rank 0 and handed through the store. */
-motetResult_t motet_boot_open_store(struct motet_boot *boot, const motetStore_t *store, int nranks, int rank,
-                                    uint64_t deadline_ns, const _Atomic(_Bool) *abort);
+motetResult_t motet_boot_open_store(struct motet_boot *boot, const motetStore_t *store, int nranks, int rank, uint64_t deadline_ns,
+                                    const _Atomic(_Bool) *abort);
 
 /* Same over a directory that all ranks can read and write; nothing is left in it after close by the last rank. */
 motetResult_t motet_boot_open_file(struct motet_boot *boot, const char *directory, int nranks, int rank, uint64_t deadline_ns,
@@ -66,13 +74,19 @@ motetResult_t motet_boot_open_env(struct motet_boot *boot, int *nranks, int *ran
  * On timeout the sentence names the missing ranks, the ranks seen, and boot->where. */
 motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, size_t len, void ***all, size_t **lens);
 
-/* Says that this rank failed: ranks that wait in an exchange hear it as an error that repeats `text` and names the rank. */
+/* The failure that another rank told of, if one has arrived: for callers that wait for something else between two exchanges. Does
+ * not wait. */
+motetResult_t motet_boot_check(struct motet_boot *boot);
+
+/* Says that this rank failed: ranks that wait in an exchange hear it as an error that repeats `text` and names the rank. Call it before
+ * close whenever init failed for a reason of this rank's own; a failed exchange has done so already. */
 void motet_boot_give_up(struct motet_boot *boot, const char *text);
 
 void motet_boot_close(struct motet_boot *boot);
 
 /* Fills a unique id and starts the root thread that serves it; the thread ends by itself when all ranks have closed, or at the
- * init deadline. (motetGetUniqueId.) */
+ * init deadline. (motetGetUniqueId.) With MOTET_COMM_ID no thread starts here: rank 0 serves that address inside open. With
+ * MOTET_ROOT_KEEP=1 (launchers) the thread serves one communicator after the other until its process ends. */
 motetResult_t motet_boot_root_start(motetUniqueId *id);
 
 /* Proves on a connected stream socket that both ends know the secret: HMAC-SHA256 challenge both ways, bound to `role`
