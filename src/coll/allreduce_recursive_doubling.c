@@ -32,24 +32,18 @@ void motet_allreduce_recursive_doubling(struct motet_schedule *schedule, const s
     struct motet_canonical_node path[MOTET_CANONICAL_DEPTH];
     int me = shape->position, depth = motet_canonical_path(shape->nranks, me, path);
     motet_schedule_begin(schedule, shape, 1, 1);
-    schedule->stage_chunks = 1;
-    for (int n = 1; n < shape->nranks; n *= 2)
-        schedule->stage_chunks++;
-    motet_step_append(schedule, (struct motet_step){
-                                    .src = MOTET_INPUT,
-                                    .dst = depth == 0 ? MOTET_OUTPUT : MOTET_NONE,
-                                    .to = depth > 0 ? targets(path[0], me) : motet_nobody,
-                                    .n = 1,
-                                });
+    while (1 << schedule->stage_chunks < shape->nranks)
+        schedule->stage_chunks++; /* one per round */
+    if (depth == 0)
+        motet_copy_chunks(schedule, MOTET_OUTPUT, 0, MOTET_INPUT, 0, 1);
     enum motet_plane held = MOTET_INPUT;
     for (int level = 0; level < depth; level++) {
-        bool last = level == depth - 1;
-        enum motet_plane next = last ? MOTET_OUTPUT : MOTET_PARTIAL + level % 2;
+        enum motet_plane next = level == depth - 1 ? MOTET_OUTPUT : MOTET_PARTIAL + level % 2;
+        motet_step_append(schedule, (struct motet_step){.src = held, .to = targets(path[level], me), .n = 1});
         motet_step_append(schedule, (struct motet_step){
                                         .from = source(path[level], me),
                                         .src = held,
                                         .dst = next,
-                                        .to = last ? motet_nobody : targets(path[level + 1], me),
                                         .n = 1,
                                         .flags = other_half_is_combined(path[level], me) ? MOTET_WIDE : 0,
                                     });
