@@ -47,6 +47,7 @@ struct judge_case {
     int root, nranks;
     enum judge_in_place in_place;
     bool unaligned, on_stream;
+    bool exact; /* floats are small integers: for algorithms with an order of their own */
     uint64_t seed;
 };
 
@@ -137,11 +138,15 @@ static inline void judge_layouts(const struct judge_case *c, int rank, struct ju
 static inline void judge_input(const struct judge_case *c, int r, size_t start, size_t n, void *dst)
 {
     oracle_fill(c->dtype, c->op, c->seed, r, start, n, dst);
+    if (c->exact)
+        oracle_make_exact(c->dtype, c->op, n, dst);
 }
 
 static inline void judge_scalar(const struct judge_case *c, int r, void *scalar)
 {
     oracle_fill(c->dtype, motetProd, c->seed + 77, r, 0, 1, scalar);
+    if (c->exact)
+        oracle_make_exact(c->dtype, motetProd, 1, scalar);
 }
 
 /* dst[0..n) = the reduction over all ranks of elements start.. */

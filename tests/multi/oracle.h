@@ -262,6 +262,23 @@ static inline void oracle_fill(motetDataType_t dtype, motetRedOp_t op, uint64_t 
     }
 }
 
+/* Replaces floats in at[0..n) by small integers (for products by 1 and 2): any order of reduction gives the same bits. */
+static inline void oracle_make_exact(motetDataType_t dtype, motetRedOp_t op, size_t n, void *at)
+{
+    const struct oracle_type *type = &oracle_types[dtype];
+    for (size_t i = 0; type->exponent && i < n; i++) {
+        uint64_t h = 0;
+        memcpy(&h, (char *)at + i * type->size, type->size < 8 ? type->size : 8);
+        h = oracle_mix(h);
+        struct oracle_number x = {0, 0, {0, 0}, {0, 0}};
+        for (int part = 0; part < 2; part++) {
+            x.d[part] = op == motetProd ? 1 + (double)(h >> part & 1) : (double)(h >> 8 * part & 3) - 1;
+            x.f[part] = (float)x.d[part];
+        }
+        oracle_store(dtype, motetSum, 1, x, (char *)at + i * type->size);
+    }
+}
+
 /* Tree over the `n` ranks from `first` on; blocks[r] is where rank r's elements start. */
 static inline struct oracle_number oracle_tree(motetDataType_t dtype, motetRedOp_t op, void *const *blocks, int first, int n,
                                                size_t i)

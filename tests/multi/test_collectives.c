@@ -15,7 +15,7 @@ static const size_t counts[] = {0, 1, 2, 3, 7, 8, 63, 64, 65, 1000, 4095, 4096, 
 struct plan {
     uint64_t seed;
     int rounds, ranks; /* ranks 0: all of 1..9 */
-    bool full, grouped;
+    bool full, grouped, exact;
 };
 
 static struct plan chosen = {.seed = 1, .rounds = 1};
@@ -62,6 +62,7 @@ static bool case_at(const struct plan *plan, int nranks, int k, struct judge_cas
     c->premul = combination->premul;
     c->nranks = nranks;
     c->seed = h >> 20;
+    c->exact = plan->exact;
     c->unaligned = h >> 1 & 1;
     c->on_stream = (h >> 2) % 4 == 0;
     if (plan->full) {
@@ -176,13 +177,14 @@ static int walk_grouped(motetComm_t comm, int rank, int nranks, const void *argu
     return 0;
 }
 
-static void judge_worlds(enum world_kind kind, const char *setting, uint64_t salt)
+static void judge_worlds(enum world_kind kind, const char *setting, int per_host, uint64_t salt)
 {
     struct plan plan = chosen;
+    plan.exact = per_host < 0 && !setting; /* positions differ from ranks: the order is another one, unless it is asked for */
     plan.seed = plan.seed * 16 + salt;
     plan.grouped = kind == WORLD_ALONE;
-    for (int nranks = 1; nranks <= 9; nranks++) {
-        struct world world = {kind, nranks, {setting}, plan.full ? 86400 : 120 * plan.rounds};
+    for (int nranks = per_host ? 3 : 1; nranks <= 9; nranks += per_host ? 2 : 1) {
+        struct world world = {kind, nranks, {setting}, plan.full ? 86400 : 120 * plan.rounds, per_host};
         if (chosen.ranks && chosen.ranks != nranks)
             continue;
         double start = world_now();
@@ -196,31 +198,49 @@ static void judge_worlds(enum world_kind kind, const char *setting, uint64_t sal
 static void test_collectives_as_processes_match_plain_loops(void **state)
 {
     (void)state;
-    judge_worlds(WORLD_PROCESSES, NULL, 0);
+    judge_worlds(WORLD_PROCESSES, NULL, 0, 0);
 }
 
 static void test_collectives_over_tcp_match_plain_loops(void **state)
 {
     (void)state;
-    judge_worlds(WORLD_PROCESSES, "MOTET_SHM_DISABLE=1", 1);
+    judge_worlds(WORLD_PROCESSES, "MOTET_SHM_DISABLE=1", 0, 1);
 }
 
 static void test_collectives_staged_match_plain_loops(void **state)
 {
     (void)state;
-    judge_worlds(WORLD_THREADS, "MOTET_P2P_DISABLE=1", 2);
+    judge_worlds(WORLD_THREADS, "MOTET_P2P_DISABLE=1", 0, 2);
 }
 
 static void test_collectives_as_threads_match_plain_loops(void **state)
 {
     (void)state;
-    judge_worlds(WORLD_THREADS, NULL, 3);
+    judge_worlds(WORLD_THREADS, NULL, 0, 3);
 }
 
 static void test_collectives_driven_by_one_thread_match_plain_loops(void **state)
 {
     (void)state;
-    judge_worlds(WORLD_ALONE, NULL, 4);
+    judge_worlds(WORLD_ALONE, NULL, 0, 4);
+}
+
+static void test_collectives_on_several_hosts_match_plain_loops(void **state)
+{
+    (void)state;
+    judge_worlds(WORLD_PROCESSES, NULL, 2, 5);
+}
+
+static void test_collectives_dealt_round_robin_match_plain_loops(void **state)
+{
+    (void)state;
+    judge_worlds(WORLD_PROCESSES, NULL, -3, 6);
+}
+
+static void test_collectives_deterministic_do_not_depend_on_placement(void **state)
+{
+    (void)state;
+    judge_worlds(WORLD_PROCESSES, "MOTET_DETERMINISTIC=1", -2, 7);
 }
 
 int main(int argc, char **argv)
@@ -231,6 +251,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_collectives_staged_match_plain_loops),
         cmocka_unit_test(test_collectives_as_threads_match_plain_loops),
         cmocka_unit_test(test_collectives_driven_by_one_thread_match_plain_loops),
+        cmocka_unit_test(test_collectives_on_several_hosts_match_plain_loops),
+        cmocka_unit_test(test_collectives_dealt_round_robin_match_plain_loops),
+        cmocka_unit_test(test_collectives_deterministic_do_not_depend_on_placement),
     };
     if (argc > 1 && strcmp(argv[1], "full") == 0)
         chosen.full = true;

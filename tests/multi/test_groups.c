@@ -7,8 +7,8 @@
 static const size_t sizes[] = {0, 1, 2, 511, 512, 513, 2047, 2048, 2049, 8191, 8192, 8193, 131071, 131072, 131073, 1500001};
 
 static const struct world kinds[] = {
-    {WORLD_PROCESSES, 2, {NULL}, 0}, {WORLD_PROCESSES, 3, {"MOTET_SHM_DISABLE=1"}, 0}, {WORLD_PROCESSES, 4, {NULL}, 0},
-    {WORLD_THREADS, 2, {NULL}, 0},   {WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 0}, {WORLD_THREADS, 5, {NULL}, 0},
+    {WORLD_PROCESSES, 2, {NULL}, 0, 0}, {WORLD_PROCESSES, 3, {"MOTET_SHM_DISABLE=1"}, 0, 0}, {WORLD_PROCESSES, 4, {NULL}, 0, 0},
+    {WORLD_THREADS, 2, {NULL}, 0, 0},   {WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 0, 0}, {WORLD_THREADS, 5, {NULL}, 0, 0},
 };
 
 static void run_everywhere(world_function function)

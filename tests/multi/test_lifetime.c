@@ -128,7 +128,7 @@ static void test_lifetime_many_cycles_leave_the_process_flat(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct meeting *meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        struct world world = {WORLD_BARE, 3, {settings[i]}, 120};
+        struct world world = {WORLD_BARE, 3, {settings[i]}, 120, 0};
         int files = count_entries("/dev/shm");
         assert_true(meeting != MAP_FAILED);
         assert_int_equal(world_run(&world, cycles, meeting), 0);
@@ -229,8 +229,9 @@ static int abort_wakes(motetComm_t comm, int rank, int nranks, const void *argum
 
 static void test_lifetime_abort_wakes_a_blocked_call(void **state)
 {
-    static const struct world worlds[] = {
-        {WORLD_PROCESSES, 2, {NULL}, 20}, {WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 20}, {WORLD_THREADS, 2, {NULL}, 20}};
+    static const struct world worlds[] = {{WORLD_PROCESSES, 2, {NULL}, 20, 0},
+                                          {WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 20, 0},
+                                          {WORLD_THREADS, 2, {NULL}, 20, 0}};
     (void)state;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(world_run(&worlds[i], abort_wakes, NULL), 0);
@@ -259,8 +260,8 @@ static int pending(motetComm_t comm, int rank, int nranks, const void *argument)
 static void test_lifetime_finalize_completes_pending_work(void **state)
 {
     (void)state;
-    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 20}, pending, NULL), 0);
-    assert_int_equal(world_run(&(struct world){WORLD_THREADS, 3, {NULL}, 20}, pending, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 20, 0}, pending, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_THREADS, 3, {NULL}, 20, 0}, pending, NULL), 0);
 }
 
 /* Children of a rank come and go, one of them with exec, while the rank goes on. */
@@ -283,8 +284,8 @@ static int forks(motetComm_t comm, int rank, int nranks, const void *argument)
 static void test_lifetime_fork_leaves_the_parent_working(void **state)
 {
     (void)state;
-    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 20}, forks, NULL), 0);
-    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 20}, forks, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 20, 0}, forks, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 20, 0}, forks, NULL), 0);
 }
 
 /* Signals with handlers interrupt every system call; results stay right. */
@@ -316,8 +317,8 @@ static int interrupted(motetComm_t comm, int rank, int nranks, const void *argum
 static void test_lifetime_interrupting_signals_change_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 30}, interrupted, NULL), 0);
-    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {"MOTET_SHM_DISABLE=1"}, 30}, interrupted, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {NULL}, 30, 0}, interrupted, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 3, {"MOTET_SHM_DISABLE=1"}, 30, 0}, interrupted, NULL), 0);
 }
 
 int main(int argc, char **argv)

@@ -101,7 +101,7 @@ static void test_mismatch_over_tcp_is_an_error_everywhere(void **state)
 {
     (void)state;
     for (int nranks = 2; nranks <= 3; nranks++)
-        try_all(&(struct world){WORLD_PROCESSES, nranks, {"MOTET_SHM_DISABLE=1"}, 20}, lens, 4);
+        try_all(&(struct world){WORLD_PROCESSES, nranks, {"MOTET_SHM_DISABLE=1"}, 20, 0}, lens, 4);
 }
 
 static void test_mismatch_between_threads_is_an_error_everywhere(void **state)

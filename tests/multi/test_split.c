@@ -3,9 +3,9 @@
 #include "probe.h"
 
 static const struct world worlds[] = {
-    {WORLD_PROCESSES, 6, {NULL}, 0}, {WORLD_PROCESSES, 5, {"MOTET_SHM_DISABLE=1"}, 0},
-    {WORLD_THREADS, 6, {NULL}, 0},   {WORLD_PROCESSES, 1, {NULL}, 0},
-    {WORLD_PROCESSES, 2, {NULL}, 0},
+    {WORLD_PROCESSES, 6, {NULL}, 0, 0}, {WORLD_PROCESSES, 5, {"MOTET_SHM_DISABLE=1"}, 0, 0},
+    {WORLD_THREADS, 6, {NULL}, 0, 0},   {WORLD_PROCESSES, 1, {NULL}, 0, 0},
+    {WORLD_PROCESSES, 2, {NULL}, 0, 0},
 };
 
 static void run_everywhere(world_function function)

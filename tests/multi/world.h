@@ -36,6 +36,7 @@ struct world {
     int nranks;
     const char *environment[6]; /* "NAME=value", NULL ends */
     int timeout_s;              /* 0 = 60 */
+    int per_host; /* PROCESSES: n > 0: n ranks per pretended host; n < 0: dealt round robin over -n hosts; 0: one host */
 };
 
 /* What a rank does. Returns 0 when all is well, WORLD_ABORTED when it is and the function has aborted or destroyed the communicator
@@ -154,6 +155,11 @@ static inline int world_child(struct world_page *page, const struct world *world
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 6 && world->environment[i]; i++)
         putenv((char *)(uintptr_t)world->environment[i]);
+    if (world->per_host) {
+        char host[32];
+        snprintf(host, sizeof host, "pretended-%d", world->per_host > 0 ? rank / world->per_host : rank % -world->per_host);
+        setenv("MOTET_HOSTID", host, 1);
+    }
     if (world->kind == WORLD_PROCESSES)
         return world_process(page, world, rank, function, argument);
     if (world->kind == WORLD_THREADS)
