@@ -8,6 +8,6 @@
 void motet_allgather_hierarchical(struct motet_schedule *schedule, const struct motet_shape *shape)
 {
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks + shape->nhosts;
+    schedule->stage_chunks = motet_hosts_all_gather_sends(shape);
     motet_hosts_all_gather(schedule, shape, MOTET_INPUT);
 }

@@ -25,7 +25,7 @@ void motet_allgather_neighbor(struct motet_schedule *schedule, const struct mote
     int n = shape->nranks, me = shape->position;
     struct motet_peers both = {.first = motet_mod(me - 1, n), .n = 3, .stride = 1};
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     motet_step_append(schedule, (struct motet_step){
                                     .src = MOTET_INPUT,
                                     .dst = MOTET_OUTPUT,

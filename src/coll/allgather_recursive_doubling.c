@@ -8,7 +8,7 @@ void motet_allgather_recursive_doubling(struct motet_schedule *schedule, const s
 {
     int n = shape->nranks, me = shape->position;
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     motet_copy_chunks(schedule, MOTET_OUTPUT, me, MOTET_INPUT, me, 1);
     motet_end_round(schedule);
     for (int bit = 1; bit < n; bit *= 2) {

@@ -8,7 +8,7 @@ void motet_allgather_ring(struct motet_schedule *schedule, const struct motet_sh
 {
     struct motet_ring ring = motet_ring_of_all(shape);
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_step_append(schedule, (struct motet_step){
                                     .src = MOTET_INPUT,
                                     .dst = MOTET_OUTPUT,

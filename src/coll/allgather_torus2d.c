@@ -8,7 +8,7 @@ void motet_allgather_torus2d(struct motet_schedule *schedule, const struct motet
 {
     struct motet_grid grid = motet_grid_at(shape);
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_step_append(schedule, (struct motet_step){
                                     .src = MOTET_INPUT,
                                     .dst = MOTET_OUTPUT,

@@ -8,7 +8,7 @@
 void motet_allreduce_hierarchical(struct motet_schedule *schedule, const struct motet_shape *shape)
 {
     motet_schedule_begin(schedule, shape, 1, shape->nranks);
-    schedule->stage_chunks = 2 * shape->nranks + shape->nhosts;
+    schedule->stage_chunks = shape->nranks - 1 + motet_hosts_all_gather_sends(shape);
     motet_hosts_reduce_scatter(schedule, shape);
     motet_end_round(schedule);
     motet_hosts_all_gather(schedule, shape, MOTET_OUTPUT);

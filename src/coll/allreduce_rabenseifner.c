@@ -10,7 +10,7 @@ void motet_allreduce_rabenseifner(struct motet_schedule *schedule, const struct 
 {
     int parts = motet_largest_power_of_two(shape->nranks);
     motet_schedule_begin(schedule, shape, 1, parts);
-    schedule->stage_chunks = 2 * parts + motet_halving_ngroups(shape->nranks);
+    schedule->stage_chunks = 2 * (parts - 1) + motet_halving_ngroups(shape->nranks) - 1;
     motet_halving_reduce_scatter(schedule, shape, MOTET_OUTPUT, motet_nobody);
     motet_halving_all_gather(schedule, shape);
 }

@@ -9,7 +9,7 @@ void motet_allreduce_ring(struct motet_schedule *schedule, const struct motet_sh
 {
     struct motet_ring ring = motet_ring_of_all(shape);
     motet_schedule_begin(schedule, shape, 1, shape->nranks);
-    schedule->stage_chunks = 2 * shape->nranks;
+    schedule->stage_chunks = 2 * (shape->nranks - 1);
     motet_ring_reduce_scatter(schedule, &ring, MOTET_INPUT, MOTET_OUTPUT, ring.next);
     motet_ring_all_gather(schedule, &ring);
 }

@@ -9,7 +9,7 @@ void motet_allreduce_torus2d(struct motet_schedule *schedule, const struct motet
 {
     struct motet_grid grid = motet_grid_at(shape);
     motet_schedule_begin(schedule, shape, 1, shape->nranks);
-    schedule->stage_chunks = 2 * shape->nranks;
+    schedule->stage_chunks = 2 * (shape->nranks - 1);
     motet_grid_reduce_scatter(schedule, &grid, grid.column.next);
     motet_grid_all_gather(schedule, &grid);
 }

@@ -10,7 +10,7 @@ void motet_alltoall_hierarchical(struct motet_schedule *schedule, const struct m
     struct motet_host host = motet_host_of(shape, shape->position);
     int size = host.size, nhosts = shape->nhosts, l = shape->position - host.first;
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = 2 * shape->nranks;
+    schedule->stage_chunks = 2 * shape->nranks - size - nhosts;
     struct motet_span every_host = motet_strided(0, size), mine = motet_strided(l, size);
     motet_step_append(schedule,
                       (struct motet_step){.src = MOTET_INPUT, .to = host.members, .dst_at = every_host, .n = nhosts, .each = 1});

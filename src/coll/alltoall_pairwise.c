@@ -8,7 +8,7 @@ void motet_alltoall_pairwise(struct motet_schedule *schedule, const struct motet
 {
     int n = shape->nranks, me = shape->position;
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     motet_copy_chunks(schedule, MOTET_OUTPUT, me, MOTET_INPUT, me, 1);
     for (int k = 1; k < n; k++) {
         int ahead = (me + k) % n, behind = motet_mod(me - k, n);

@@ -13,7 +13,7 @@ void motet_gather_binomial(struct motet_schedule *schedule, const struct motet_s
     bool is_leaf = place > 0 && size == 1;
     enum motet_plane held = place == 0 ? MOTET_OUTPUT : is_leaf ? MOTET_INPUT : MOTET_SCRATCH;
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     if (!is_leaf)
         motet_copy_chunks(schedule, held, me, MOTET_INPUT, me, 1);
     for (int below = 1; below < size; below *= 2)

@@ -14,7 +14,7 @@
 void motet_halving_reduce_scatter(struct motet_schedule *schedule, const struct motet_shape *shape, enum motet_plane dst,
                                   struct motet_peers to);
 
-/* nchunks == P: chunk c, in OUTPUT of position c, ends in everybody's OUTPUT. Sends at most nchunks - 2 + (number of groups). */
+/* nchunks == P: chunk c, in OUTPUT of position c, ends in everybody's OUTPUT. Sends at most nchunks - 1 to its own group and one to each other group. */
 void motet_halving_all_gather(struct motet_schedule *schedule, const struct motet_shape *shape);
 
 int motet_halving_ngroups(int nranks);

@@ -134,6 +134,17 @@ void motet_hosts_reduce_scatter(struct motet_schedule *schedule, const struct mo
     combine_hosts(schedule, shape, src);
 }
 
+int motet_hosts_all_gather_sends(const struct motet_shape *shape)
+{
+    int smallest = shape->nranks;
+    for (int h = 0; h < shape->nhosts; h++) {
+        struct motet_host host = motet_host_at(shape, h);
+        smallest = host.size < smallest ? host.size : smallest;
+    }
+    int carried = (shape->nranks + smallest - 1) / smallest; /* the own one among them */
+    return carried + shape->nhosts - 1;
+}
+
 /* Receives the chunks that other members of the host carry, in the order in which each of them sends. */
 static void collect_carried(struct motet_schedule *schedule, const struct motet_shape *shape, struct motet_host host)
 {

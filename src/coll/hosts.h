@@ -29,7 +29,10 @@ void motet_hosts_reduce_inside(struct motet_schedule *schedule, struct motet_hos
 /* Chunk b, reduced over everybody, ends in OUTPUT of position b. nchunks == nranks. Sends nranks - 1 chunks, nobody sends more. */
 void motet_hosts_reduce_scatter(struct motet_schedule *schedule, const struct motet_shape *shape);
 
-/* Chunk b, in `src` of position b, ends in everybody's OUTPUT. One round; sends at most nranks + nhosts chunks. */
+/* Chunk b, in `src` of position b, ends in everybody's OUTPUT. One round. */
 void motet_hosts_all_gather(struct motet_schedule *schedule, const struct motet_shape *shape, enum motet_plane src);
+
+/* No position sends more chunks than this in the all-gather. */
+int motet_hosts_all_gather_sends(const struct motet_shape *shape);
 
 #endif

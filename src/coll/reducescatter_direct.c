@@ -7,7 +7,7 @@
 void motet_reducescatter_direct(struct motet_schedule *schedule, const struct motet_shape *shape)
 {
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_direct_scatter(schedule, shape, MOTET_INPUT);
     motet_direct_combine(schedule, shape, MOTET_OUTPUT, motet_nobody);
 }

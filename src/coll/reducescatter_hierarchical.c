@@ -8,6 +8,6 @@
 void motet_reducescatter_hierarchical(struct motet_schedule *schedule, const struct motet_shape *shape)
 {
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_hosts_reduce_scatter(schedule, shape);
 }

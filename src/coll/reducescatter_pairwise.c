@@ -8,7 +8,7 @@ void motet_reducescatter_pairwise(struct motet_schedule *schedule, const struct 
 {
     int n = shape->nranks, me = shape->position;
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     if (n == 1)
         motet_copy_chunks(schedule, MOTET_OUTPUT, 0, MOTET_INPUT, 0, 1);
     for (int k = 1; k < n; k++) {

@@ -8,6 +8,6 @@ void motet_reducescatter_ring(struct motet_schedule *schedule, const struct mote
 {
     struct motet_ring ring = motet_ring_of_all(shape);
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_ring_reduce_scatter(schedule, &ring, MOTET_INPUT, MOTET_OUTPUT, motet_nobody);
 }

@@ -8,6 +8,6 @@ void motet_reducescatter_torus2d(struct motet_schedule *schedule, const struct m
 {
     struct motet_grid grid = motet_grid_at(shape);
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     motet_grid_reduce_scatter(schedule, &grid, motet_nobody);
 }

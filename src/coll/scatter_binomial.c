@@ -13,7 +13,7 @@ void motet_scatter_binomial(struct motet_schedule *schedule, const struct motet_
     bool is_leaf = place > 0 && size == 1;
     enum motet_plane held = place == 0 ? MOTET_INPUT : MOTET_SCRATCH;
     motet_schedule_begin(schedule, shape, n, 1);
-    schedule->stage_chunks = n;
+    schedule->stage_chunks = n - 1;
     if (place > 0) {
         motet_recv(schedule, is_leaf ? MOTET_OUTPUT : held, me, size, motet_mod(me - reach, n));
         motet_end_round(schedule);

@@ -8,7 +8,7 @@ void motet_scatter_direct(struct motet_schedule *schedule, const struct motet_sh
 {
     int me = shape->position;
     motet_schedule_begin(schedule, shape, shape->nranks, 1);
-    schedule->stage_chunks = shape->nranks;
+    schedule->stage_chunks = shape->nranks - 1;
     if (me != shape->root) {
         motet_recv(schedule, MOTET_OUTPUT, me, 1, shape->root);
         return;
