@@ -15,6 +15,7 @@
     ROW(allreduce, binary_tree,        ROTATED,   EQUAL, NULL, "up and down one binary tree") \
     ROW(allreduce, recursive_doubling, CANONICAL, EQUAL, NULL, "sums of ever larger subtrees are exchanged") \
     ROW(allreduce, rabenseifner,       CANONICAL, EQUAL, NULL, "recursive halving, then doubling (Rabenseifner)") \
+    ROW(allreduce, circulant,          ROTATED,   EQUAL, NULL, "as rabenseifner, on circulant graphs: any number of ranks (Traeff 2024)") \
     ROW(allreduce, one_shot,           CANONICAL, EQUAL, NULL, "everybody combines the inputs of everybody") \
     ROW(allreduce, two_shot,           CANONICAL, EQUAL, NULL, "direct reduce-scatter, then direct all-gather") \
     ROW(allreduce, central,            CANONICAL, EQUAL, NULL, "everything to one rank and back") \
@@ -43,6 +44,7 @@
     ROW(reducescatter, ring,              ROTATED,   ALL_KNOW, NULL, "sums travel round a ring (Patarasu, Yuan 2009)") \
     ROW(reducescatter, direct,            CANONICAL, ALL_KNOW, NULL, "every block straight to its owner") \
     ROW(reducescatter, recursive_halving, CANONICAL, ALL_KNOW, NULL, "partners one bit apart exchange halves") \
+    ROW(reducescatter, circulant,         ROTATED,   ALL_KNOW, NULL, "as recursive_halving, on circulant graphs (Traeff 2024)") \
     ROW(reducescatter, pairwise,          ROTATED,   ALL_KNOW, NULL, "one block ahead and one from behind per round") \
     ROW(reducescatter, torus2d,           ROTATED,   ALL_KNOW, NULL, "rings along the rows and columns of a grid") \
     ROW(reducescatter, hierarchical,      CANONICAL, ALL_KNOW, NULL, "inside hosts, then one sum per host to the owner") \

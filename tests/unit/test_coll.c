@@ -337,6 +337,21 @@ static void test_allreduce_rabenseifner_volume_is_optimal_for_powers_of_two(void
     }
 }
 
+static void test_circulant_volume_and_rounds_are_optimal_for_every_n(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= MAX_RANKS; n++) {
+        const struct traffic *t = observe(MOTET_ALLREDUCE, "circulant", on_one_host(n, 0));
+        assert_true(t->parts == n && t->rounds == 2 * log2_up(n));
+        for (int p = 0; p < n; p++)
+            assert_true(t->chunks[p] == 2 * (n - 1) && t->pair[p][(p + (n + 1) / 2) % n] >= n / 2);
+        t = observe(MOTET_REDUCESCATTER, "circulant", on_one_host(n, 0));
+        assert_int_equal(t->rounds, log2_up(n));
+        for (int p = 0; p < n; p++)
+            assert_true(t->chunks[p] == n - 1 && t->messages[p] <= log2_up(n) + n % 2);
+    }
+}
+
 static void test_allreduce_one_shot_and_two_shot_talk_to_everybody_in_one_round(void **state)
 {
     (void)state;
@@ -648,6 +663,7 @@ int main(void)
         cmocka_unit_test(test_allreduce_trees_send_up_and_down_once),
         cmocka_unit_test(test_allreduce_recursive_doubling_takes_log2_n_rounds),
         cmocka_unit_test(test_allreduce_rabenseifner_volume_is_optimal_for_powers_of_two),
+        cmocka_unit_test(test_circulant_volume_and_rounds_are_optimal_for_every_n),
         cmocka_unit_test(test_allreduce_one_shot_and_two_shot_talk_to_everybody_in_one_round),
         cmocka_unit_test(test_allreduce_two_shot_is_three_steps),
         cmocka_unit_test(test_allreduce_central_loads_position_0_only),
