@@ -260,7 +260,7 @@ MOTET_API motetResult_t motetCommInitRankConfig(motetComm_t *comm, int nranks, m
 MOTET_API motetResult_t motetCommInitAll(motetComm_t *comm, int ndev, const int *devlist);
 
 /* Makes a communicator of all ranks that a launcher started: rank, size and meeting point come from the environment of motet run,
- * torchrun, srun or mpirun (Open MPI, MPICH, Intel MPI), in this order. Without any of them: one rank. config may be NULL.
+ * torchrun, mpirun of Open MPI, srun, mpirun of MPICH or Intel MPI, in this order. Without any of them: one rank. config may be NULL.
  * May be called again, by all ranks in the same order, for further communicators. Otherwise as motetCommInitRankConfig. */
 MOTET_API motetResult_t motetCommInitEnv(motetComm_t *comm, motetConfig_t *config);
 
