@@ -15,7 +15,7 @@
     ROW(allreduce, binary_tree,        ROTATED,   EQUAL, NULL, "up and down one binary tree") \
     ROW(allreduce, recursive_doubling, CANONICAL, EQUAL, NULL, "sums of ever larger subtrees are exchanged") \
     ROW(allreduce, rabenseifner,       CANONICAL, EQUAL, NULL, "recursive halving, then doubling (Rabenseifner)") \
-    ROW(allreduce, circulant,          ROTATED,   EQUAL, NULL, "as rabenseifner, on circulant graphs: any number of ranks (Traeff 2024)") \
+    ROW(allreduce, circulant,          ROTATED,   EQUAL, NULL, "as rabenseifner, but on circulant graphs (Traeff 2024)") \
     ROW(allreduce, one_shot,           CANONICAL, EQUAL, NULL, "everybody combines the inputs of everybody") \
     ROW(allreduce, two_shot,           CANONICAL, EQUAL, NULL, "direct reduce-scatter, then direct all-gather") \
     ROW(allreduce, central,            CANONICAL, EQUAL, NULL, "everything to one rank and back") \
