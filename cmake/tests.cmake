@@ -21,7 +21,7 @@ endif()
 # Labels, time limit and exclusive use of the machine, read from the test's own "test:" line.
 function(set_test_properties name folder source)
     set(labels ${folder})
-    set(timeout 300)
+    set(timeout 120)
     file(STRINGS ${source} wishes REGEX "^(/\\*|#) test: .*" LIMIT_COUNT 1)
     if(wishes MATCHES "slow")
         list(APPEND labels slow)

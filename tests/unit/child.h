@@ -3,14 +3,29 @@
 #ifndef MOTET_TESTS_UNIT_CHILD_H
 #define MOTET_TESTS_UNIT_CHILD_H
 
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHILD_OUTPUT_MAX (256 * 1024)
 #define CHILD_DEADLINE_S 60
+
+/* TSan's runtime may deadlock by itself in a child of a process with several threads. */
+#if defined(__SANITIZE_THREAD__)
+#define CHILD_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CHILD_UNDER_TSAN 1
+#endif
+#endif
+#ifndef CHILD_UNDER_TSAN
+#define CHILD_UNDER_TSAN 0
+#endif
 
 /* Status as waitpid gave it; a child that returned from its body has status 0, one whose check failed exit code 1. */
 struct child {
@@ -28,6 +43,24 @@ struct child {
         }                                                                                 \
     } while (0)
 
+/* Reads until every writer is gone. After the deadline the child's whole group is killed, grandchildren included. */
+static void child_listen(struct child *child, pid_t pid, int fd)
+{
+    time_t deadline = time(NULL) + CHILD_DEADLINE_S;
+    for (;;) {
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+        if (poll(&readable, 1, 1000) == 0) {
+            if (time(NULL) > deadline)
+                kill(-pid, SIGKILL);
+            continue;
+        }
+        ssize_t got = read(fd, child->output + child->len, sizeof(child->output) - 1 - child->len);
+        if (got <= 0)
+            return;
+        child->len += (size_t)got;
+    }
+}
+
 /* environment: "NAME=value" strings, NULL-terminated; every other MOTET_ variable is removed first. */
 static void child_run(struct child *child, const char *const *environment, void (*body)(void))
 {
@@ -39,7 +72,7 @@ static void child_run(struct child *child, const char *const *environment, void 
     if (pid < 0)
         abort();
     if (pid == 0) {
-        alarm(CHILD_DEADLINE_S);
+        setpgid(0, 0);
         for (char **entry = environ; *entry;) {
             char name[256];
             snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
@@ -57,12 +90,7 @@ static void child_run(struct child *child, const char *const *environment, void 
         _exit(0);
     }
     close(ends[1]);
-    for (;;) {
-        ssize_t got = read(ends[0], child->output + child->len, sizeof(child->output) - 1 - child->len);
-        if (got <= 0)
-            break;
-        child->len += (size_t)got;
-    }
+    child_listen(child, pid, ends[0]);
     close(ends[0]);
     if (waitpid(pid, &child->status, 0) != pid)
         abort();

@@ -397,6 +397,8 @@ static void test_log_in_a_forked_child_does_not_hang(void **state)
 {
     (void)state;
     char setting[256], path[256];
+    if (CHILD_UNDER_TSAN)
+        skip();
     snprintf(setting, sizeof(setting), "MOTET_DEBUG_FILE=%s/forked", folder);
     snprintf(path, sizeof(path), "%s/forked", folder);
     const char *environment[] = {"MOTET_DEBUG=INFO", setting, NULL};
