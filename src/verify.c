@@ -151,13 +151,14 @@ static bool check_results(struct motet_proof *proof, const struct motet_verify_r
 /* Messages and stores are the same as in the first run. */
 static bool check_same_values(struct motet_proof *proof, const struct motet_verify_run *run)
 {
-    for (int g = 0; g < proof->nsteps; g++) {
-        int p = proof->position[g];
-        const struct motet_step *step = motet_proof_step(proof, g);
+    for (int g = 0; g < proof->graph.nsteps; g++) {
+        int p = proof->graph.position[g];
+        const struct motet_step *step = motet_graph_step(&proof->graph, g);
         for (int i = 0; i < step->n; i++) {
             int64_t at = proof->value_first[g] + i;
             if (proof->values[at] != proof->first_values[at])
-                return motet_proof_reject(proof, p, g - proof->first_step[p], motet_span_chunk(step->src_at, i, proof->nchunks),
+                return motet_proof_reject(proof, p, g - proof->graph.first_step[p],
+                                          motet_span_chunk(step->src_at, i, proof->nchunks),
                                           "uses another value than out of place: it was overwritten (%s)", run->what);
         }
     }
@@ -169,8 +170,8 @@ static bool check_same_values(struct motet_proof *proof, const struct motet_veri
 /* Where the readers of a message find chunk i in the sender's planes, or -1: it exists in the message only. */
 static int published_place(const struct motet_proof *proof, int g, int i, bool in_place)
 {
-    int p = proof->position[g];
-    const struct motet_step *step = motet_proof_step(proof, g);
+    int p = proof->graph.position[g];
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
     bool wide = motet_step_sends_wide(step, p, proof->nranks);
     if (step->dst != MOTET_NONE && motet_plane_is_wide(step->dst) == wide)
         return motet_proof_place(proof, p, step->dst, motet_span_chunk(step->dst_at, i, proof->nchunks), in_place);
@@ -183,8 +184,8 @@ static int published_place(const struct motet_proof *proof, int g, int i, bool i
 static bool direct_is_legal(const struct motet_proof *proof, int p, bool in_place, bool *overwritten)
 {
     memset(overwritten, 0, (size_t)proof->nslots * (size_t)proof->nchunks * sizeof(*overwritten));
-    for (int g = proof->first_step[p + 1] - 1; g >= proof->first_step[p]; g--) {
-        const struct motet_step *step = motet_proof_step(proof, g);
+    for (int g = proof->graph.first_step[p + 1] - 1; g >= proof->graph.first_step[p]; g--) {
+        const struct motet_step *step = motet_graph_step(&proof->graph, g);
         for (int i = 0; i < step->n && motet_peers_count(step->to, p, proof->nranks) > 0; i++) {
             int place = published_place(proof, g, i, in_place);
             if (place < 0 || overwritten[place])
@@ -266,66 +267,50 @@ static bool prove(struct motet_proof *proof)
 
 /* ---- Set up and tear down ---- */
 
-static void number_steps(struct motet_proof *proof)
-{
-    int64_t nvalues = 0;
-    int g = 0, nin = 0, nout = 0;
-    for (int p = 0; p < proof->nranks; p++) {
-        const struct motet_schedule *schedule = &proof->schedules[p];
-        proof->first_step[p] = g;
-        for (int s = 0, round_start = g; s < schedule->nsteps; s++, g++) {
-            const struct motet_step *step = &schedule->steps[s];
-            proof->position[g] = p;
-            proof->value_first[g] = nvalues;
-            proof->in_first[g] = nin;
-            proof->out_first[g] = nout;
-            nvalues += step->n;
-            nin += motet_peers_count(step->from, p, proof->nranks);
-            nout += motet_peers_count(step->to, p, proof->nranks);
-            for (; ((step->flags & MOTET_ENDS_ROUND) || s == schedule->nsteps - 1) && round_start <= g; round_start++)
-                proof->round_end[round_start] = g + 1;
-        }
-    }
-    proof->first_step[proof->nranks] = g;
-    proof->in_first[g] = nin;
-    proof->out_first[g] = nout;
-    proof->value_first[g] = nvalues;
-    proof->nmessages = nout;
-}
-
 static bool allocate(struct motet_proof *proof)
 {
-    size_t n = (size_t)proof->nsteps + 1;
-    proof->first_step = calloc((size_t)proof->nranks + 1 + 7 * n, sizeof(int32_t));
+    size_t n = (size_t)proof->graph.nsteps + 1;
+    proof->after[0] = calloc(2 * n, sizeof(*proof->after[0]));
     proof->value_first = calloc(n, sizeof(*proof->value_first));
-    if (!proof->first_step || !proof->value_first)
+    if (!proof->after[0] || !proof->value_first)
         return false;
-    int32_t **arrays[] = {&proof->position, &proof->round_end, &proof->out_first, &proof->in_first,
-                          &proof->local_at, &proof->after[0],  &proof->after[1]};
-    for (size_t k = 0; k < sizeof(arrays) / sizeof(arrays[0]); k++)
-        *arrays[k] = proof->first_step + proof->nranks + 1 + k * n;
-    number_steps(proof);
-    size_t nvalues = (size_t)proof->value_first[proof->nsteps] + 1;
+    proof->after[1] = proof->after[0] + n;
+    for (int g = 0; g < proof->graph.nsteps; g++)
+        proof->value_first[g + 1] = proof->value_first[g] + motet_graph_step(&proof->graph, g)->n;
+    size_t nvalues = (size_t)proof->value_first[proof->graph.nsteps] + 1;
     size_t nplaces = (size_t)proof->nranks * (size_t)proof->nslots * (size_t)proof->nchunks;
-    proof->out = calloc((size_t)proof->nmessages + 1, sizeof(int32_t));
-    proof->in = calloc((size_t)proof->in_first[proof->nsteps] + 1, sizeof(int32_t));
     proof->values = calloc(nvalues, sizeof(motet_value));
     proof->first_values = calloc(nvalues, sizeof(motet_value));
     proof->memory = malloc(nplaces * sizeof(motet_value));
-    return proof->out && proof->in && proof->values && proof->first_values && proof->memory &&
+    return proof->values && proof->first_values && proof->memory &&
            motet_expressions_begin(&proof->expressions, proof->nranks, proof->nchunks);
 }
 
 static void release(struct motet_proof *proof)
 {
-    free(proof->first_step);
+    motet_graph_free(&proof->graph);
+    free(proof->after[0]);
     free(proof->value_first);
-    free(proof->out);
-    free(proof->in);
     free(proof->values);
     free(proof->first_values);
     free(proof->memory);
     motet_expressions_end(&proof->expressions);
+}
+
+/* Every send has its receive. */
+static bool link_steps(struct motet_proof *proof)
+{
+    struct motet_graph *graph = &proof->graph;
+    if (motet_graph_build(graph, proof->schedules, proof->nranks))
+        return true;
+    int g = graph->unmatched_step;
+    proof->out_of_memory = g < 0;
+    if (g < 0)
+        return false;
+    int p = graph->position[g], s = g - graph->first_step[p];
+    return graph->unmatched_receive
+               ? motet_proof_reject(proof, p, s, -1, "waits for a message that position %d never sends", graph->unmatched_peer)
+               : motet_proof_reject(proof, p, s, -1, "sends a message that position %d never receives", graph->unmatched_peer);
 }
 
 /* Gives each plane that some step names a slot of memory. */
@@ -368,10 +353,9 @@ motetResult_t motet_verify_schedules(const struct motet_algorithm *algorithm, co
     proof.out_of_memory = !verdict->chunks_sent;
     for (int p = 0; p < shape->nranks; p++) {
         motet_schedule_expand(&schedules[p]);
-        proof.nsteps += schedules[p].nsteps;
         proof.out_of_memory |= schedules[p].out_of_memory;
     }
-    if (!proof.out_of_memory && motet_verify_steps(&proof)) {
+    if (!proof.out_of_memory && motet_verify_steps(&proof) && link_steps(&proof)) {
         assign_slots(&proof);
         proof.out_of_memory = !allocate(&proof);
         verdict->ok = !proof.out_of_memory && prove(&proof);

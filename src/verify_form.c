@@ -185,15 +185,15 @@ static bool pair_knows(const struct motet_proof *proof, int from, int to, int se
 /* Whether both ends of a message mean the same. */
 static bool check_message(struct motet_proof *proof, int sender, int receiver)
 {
-    const struct motet_step *send = motet_proof_step(proof, sender), *recv = motet_proof_step(proof, receiver);
-    int from = proof->position[sender], to = proof->position[receiver], s = receiver - proof->first_step[to];
+    const struct motet_step *send = motet_graph_step(&proof->graph, sender), *recv = motet_graph_step(&proof->graph, receiver);
+    int from = proof->graph.position[sender], to = proof->graph.position[receiver], s = receiver - proof->graph.first_step[to];
     bool same_block = proof->algorithm->collective != MOTET_ALLTOALL;
     if (send->n != recv->n)
         return motet_proof_reject(proof, to, s, -1, "expects %d chunks from position %d, which sends %d in its step %d", recv->n,
-                                  from, send->n, sender - proof->first_step[from]);
+                                  from, send->n, sender - proof->graph.first_step[from]);
     if (send->n > 0 && motet_step_sends_wide(send, from, proof->nranks) != !!(recv->flags & MOTET_WIDE))
         return motet_proof_reject(proof, to, s, -1, "takes what position %d sends in its step %d for %s", from,
-                                  sender - proof->first_step[from],
+                                  sender - proof->graph.first_step[from],
                                   recv->flags & MOTET_WIDE ? "accumulators" : "finished or raw data");
     for (int i = 0; i < send->n; i++) {
         int sent = motet_span_chunk(send->dst_at, i, proof->nchunks), received = motet_span_chunk(recv->dst_at, i, proof->nchunks);
@@ -207,102 +207,16 @@ static bool check_message(struct motet_proof *proof, int sender, int receiver)
     return true;
 }
 
-/* Messages by ordered pair of positions, each pair's in the order of the sender's list. */
-struct matching {
-    int32_t *starts;  /* nranks^2 + 1: of a pair, into by_pair */
-    int32_t *next;    /* nranks^2: first message of a pair that no receive has met */
-    int32_t *by_pair; /* messages */
-    int32_t *sender;  /* of a message: its step */
-};
-
-static size_t pair_of(const struct motet_proof *proof, int from, int to)
-{
-    return (size_t)from * (size_t)proof->nranks + (size_t)to;
-}
-
-/* Numbers what leaves, step by step, and sorts it by pair. */
-static void number_sends(struct motet_proof *proof, struct matching *matching)
-{
-    size_t npairs = pair_of(proof, proof->nranks, 0);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int g = 0, m = 0; g < proof->nsteps; g++) {
-            int p = proof->position[g];
-            const struct motet_step *step = motet_proof_step(proof, g);
-            for (int i = 0; i < proof->out_first[g + 1] - proof->out_first[g]; i++, m++) {
-                size_t pair = pair_of(proof, p, motet_peers_at(step->to, i, p, proof->nranks));
-                matching->sender[m] = g;
-                if (pass == 0)
-                    matching->starts[pair + 1]++;
-                else
-                    matching->by_pair[matching->next[pair]++] = m;
-            }
-        }
-        for (size_t pair = 0; pass == 0 && pair < npairs; pair++)
-            matching->starts[pair + 1] += matching->starts[pair];
-        memcpy(matching->next, matching->starts, npairs * sizeof(*matching->next));
-    }
-}
-
-/* Finds the senders of step g and lists them by position. */
-static bool match_receives(struct motet_proof *proof, int g, struct matching *matching)
-{
-    int p = proof->position[g];
-    const struct motet_step *step = motet_proof_step(proof, g);
-    int32_t *in = proof->in + proof->in_first[g];
-    for (int i = 0; i < proof->in_first[g + 1] - proof->in_first[g]; i++) {
-        int peer = motet_peers_at(step->from, i, p, proof->nranks), at = i;
-        size_t pair = pair_of(proof, peer, p);
-        if (matching->next[pair] == matching->starts[pair + 1])
-            return motet_proof_reject(proof, p, g - proof->first_step[p], -1, "waits for a message that position %d never sends",
-                                      peer);
-        int m = matching->by_pair[matching->next[pair]++];
-        proof->out[m] = g;
-        if (!check_message(proof, matching->sender[m], g))
-            return false;
-        for (; at > 0 && proof->position[in[at - 1]] > peer; at--)
-            in[at] = in[at - 1];
-        in[at] = matching->sender[m];
-        proof->local_at[g] += peer < p;
-    }
-    return true;
-}
-
-static bool match_all(struct motet_proof *proof, struct matching *matching)
-{
-    number_sends(proof, matching);
-    for (int g = 0; g < proof->nsteps; g++) {
-        if (!match_receives(proof, g, matching))
-            return false;
-    }
-    for (int p = 0; p < proof->nranks; p++) {
-        for (int to = 0; to < proof->nranks; to++) {
-            size_t pair = pair_of(proof, p, to);
-            if (matching->next[pair] == matching->starts[pair + 1])
-                continue;
-            int g = matching->sender[matching->by_pair[matching->next[pair]]];
-            return motet_proof_reject(proof, p, g - proof->first_step[p], -1, "sends a message that position %d never receives",
-                                      to);
-        }
-    }
-    return true;
-}
-
 bool motet_verify_messages(struct motet_proof *proof)
 {
-    size_t npairs = pair_of(proof, proof->nranks, 0), nmessages = (size_t)proof->nmessages + 1;
-    struct matching matching = {
-        .starts = calloc(npairs + 1, sizeof(int32_t)),
-        .next = calloc(npairs + 1, sizeof(int32_t)),
-        .by_pair = calloc(nmessages, sizeof(int32_t)),
-        .sender = calloc(nmessages, sizeof(int32_t)),
-    };
-    proof->out_of_memory = !matching.starts || !matching.next || !matching.by_pair || !matching.sender;
-    bool ok = !proof->out_of_memory && match_all(proof, &matching);
-    free(matching.starts);
-    free(matching.next);
-    free(matching.by_pair);
-    free(matching.sender);
-    return ok;
+    const struct motet_graph *graph = &proof->graph;
+    for (int g = 0; g < graph->nsteps; g++) {
+        for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++) {
+            if (!check_message(proof, graph->in[k], g))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* ---- Hazards ---- */
@@ -316,16 +230,16 @@ struct touches {
 /* Reads of step g: nothing that its own round has written. */
 static bool check_reads(struct motet_proof *proof, int g, int round_start, bool in_place, struct touches *touches)
 {
-    int p = proof->position[g];
-    const struct motet_step *step = motet_proof_step(proof, g);
+    int p = proof->graph.position[g];
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
     for (int k = 0; k < step->nsrc; k++) {
         for (int i = 0; i < step->n; i++) {
             int chunk = motet_span_chunk(step->src_at, i, proof->nchunks);
             int place = motet_proof_place(proof, p, step->src + k, chunk, in_place);
             if (touches->writer[place] >= round_start)
-                return motet_proof_reject(proof, p, g - proof->first_step[p], chunk,
+                return motet_proof_reject(proof, p, g - proof->graph.first_step[p], chunk,
                                           "reads %s[%d]%s, which step %d of the same round writes", motet_plane_name(step->src + k),
-                                          chunk, in_place ? " in place" : "", touches->writer[place] - proof->first_step[p]);
+                                          chunk, in_place ? " in place" : "", touches->writer[place] - proof->graph.first_step[p]);
             touches->own_index[place] = touches->own[place] == g && touches->own_index[place] != i ? -1 : i;
             touches->own[place] = g;
         }
@@ -336,15 +250,15 @@ static bool check_reads(struct motet_proof *proof, int g, int round_start, bool 
 /* Writes of step g: one per place and round, and none to a place that the same message reads at another index. Notes whom they wait for. */
 static bool check_writes(struct motet_proof *proof, int g, int round_start, bool in_place, struct touches *touches)
 {
-    int p = proof->position[g], s = g - proof->first_step[p];
-    const struct motet_step *step = motet_proof_step(proof, g);
+    int p = proof->graph.position[g], s = g - proof->graph.first_step[p];
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
     for (int i = 0; i < step->n && step->dst != MOTET_NONE; i++) {
         int chunk = motet_span_chunk(step->dst_at, i, proof->nchunks);
         int place = motet_proof_place(proof, p, step->dst, chunk, in_place);
         if (touches->writer[place] >= round_start)
             return motet_proof_reject(proof, p, s, chunk, "writes %s[%d]%s, as step %d of the same round does",
                                       motet_plane_name(step->dst), chunk, in_place ? " in place" : "",
-                                      touches->writer[place] - proof->first_step[p]);
+                                      touches->writer[place] - proof->graph.first_step[p]);
         if (touches->own[place] == g && touches->own_index[place] != i)
             return motet_proof_reject(proof, p, s, chunk, "writes %s[%d]%s, which it reads for another chunk of the same message",
                                       motet_plane_name(step->dst), chunk, in_place ? " in place" : "");
@@ -357,9 +271,9 @@ static bool check_writes(struct motet_proof *proof, int g, int round_start, bool
 
 static bool check_all_touches(struct motet_proof *proof, bool in_place, struct touches *touches)
 {
-    for (int g = 0, round_start = 0; g < proof->nsteps; g++) {
-        int p = proof->position[g];
-        const struct motet_step *step = motet_proof_step(proof, g);
+    for (int g = 0, round_start = 0; g < proof->graph.nsteps; g++) {
+        int p = proof->graph.position[g];
+        const struct motet_step *step = motet_graph_step(&proof->graph, g);
         if (!check_reads(proof, g, round_start, in_place, touches) || !check_writes(proof, g, round_start, in_place, touches))
             return false;
         for (int k = 0; k < step->nsrc; k++) {
@@ -367,7 +281,7 @@ static bool check_all_touches(struct motet_proof *proof, bool in_place, struct t
                 touches->reader[motet_proof_place(proof, p, step->src + k, motet_span_chunk(step->src_at, i, proof->nchunks),
                                                   in_place)] = g;
         }
-        if (g + 1 == proof->round_end[g])
+        if (g + 1 == proof->graph.round_end[g])
             round_start = g + 1;
     }
     return true;

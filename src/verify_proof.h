@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The state of one proof, shared by the three files of the verifier only: verify.c (entry, results), verify_form.c (what can be said
- * without running: well-formed steps, messages, hazards), verify_run.c (symbolic execution). Steps of all positions have one numbering. */
+ * without running: well-formed steps, messages, hazards), verify_run.c (symbolic execution). Steps are numbered as in graph.h. */
 #ifndef MOTET_VERIFY_PROOF_H
 #define MOTET_VERIFY_PROOF_H
 
 #include "expression.h"
+#include "graph.h"
 #include "verify.h"
 
 /* A value: expression << 2 | kind. RAW: an input as it is. PARTIAL: an accumulator. FINISHED: rounded, must not be combined again. */
@@ -20,16 +21,8 @@ struct motet_proof {
     bool out_of_memory;
 
     int nranks, nblocks, parts, nchunks;
-    int nsteps;          /* of all positions */
-    int32_t *first_step; /* nranks + 1: steps of position p are first_step[p] .. first_step[p + 1] - 1 */
-    int32_t *position;   /* of a step */
-    int32_t *round_end;  /* of a step: one past the last step of its round */
-
-    int nmessages;            /* a message to two peers counts twice */
-    int32_t *out_first, *out; /* per step its messages, out[]: the step that receives */
-    int32_t *in_first, *in;   /* per step its messages in position order of senders, in[]: the step that sends */
-    int32_t *local_at;        /* senders that stand before the own position */
-    int32_t *after[2];        /* [in place]: 0, or the step waits until all steps of its position before this one are complete */
+    struct motet_graph graph;
+    int32_t *after[2]; /* [in place]: 0, or the step waits until all steps of its position before this one are complete */
 
     int64_t *value_first;               /* per step, into values */
     motet_value *values, *first_values; /* of this run; of the first one */
@@ -58,12 +51,6 @@ bool motet_verify_hazards(struct motet_proof *proof);
 
 /* verify_run.c: executes all schedules, leaves the final memory. False: rejected, or out of memory. */
 bool motet_verify_execute(struct motet_proof *proof, const struct motet_verify_run *run);
-
-static inline const struct motet_step *motet_proof_step(const struct motet_proof *proof, int g)
-{
-    int p = proof->position[g];
-    return &proof->schedules[p].steps[g - proof->first_step[p]];
-}
 
 static inline bool motet_proof_shared(const struct motet_proof *proof, int position, int chunk)
 {

@@ -43,22 +43,22 @@ static motet_value *place_of(struct motet_proof *proof, int p, int plane, int ch
 static int gather_operands(struct state *state, int g, int i)
 {
     struct motet_proof *proof = state->proof;
-    int p = proof->position[g], count = 0, first = proof->in_first[g], n = proof->in_first[g + 1] - first;
-    const struct motet_step *step = motet_proof_step(proof, g);
-    for (int k = 0; k < proof->local_at[g]; k++)
-        state->operands[count++] = proof->values[proof->value_first[proof->in[first + k]] + i];
+    int p = proof->graph.position[g], count = 0, first = proof->graph.in_first[g], n = proof->graph.in_first[g + 1] - first;
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
+    for (int k = 0; k < proof->graph.local_at[g]; k++)
+        state->operands[count++] = proof->values[proof->value_first[proof->graph.in[first + k]] + i];
     for (int k = 0; k < step->nsrc; k++) {
         int chunk = motet_span_chunk(step->src_at, i, proof->nchunks);
         motet_value value = *place_of(proof, p, step->src + k, chunk, state->run->in_place[p]);
         if (!value) {
-            motet_proof_reject(proof, p, g - proof->first_step[p], chunk, "reads %s[%d], where nothing was written (%s)",
+            motet_proof_reject(proof, p, g - proof->graph.first_step[p], chunk, "reads %s[%d], where nothing was written (%s)",
                                motet_plane_name(step->src + k), chunk, state->run->what);
             return 0;
         }
         state->operands[count++] = value;
     }
-    for (int k = proof->local_at[g]; k < n; k++)
-        state->operands[count++] = proof->values[proof->value_first[proof->in[first + k]] + i];
+    for (int k = proof->graph.local_at[g]; k < n; k++)
+        state->operands[count++] = proof->values[proof->value_first[proof->graph.in[first + k]] + i];
     return count;
 }
 
@@ -82,8 +82,8 @@ static motet_expression combine(struct state *state, int low, int high, const ch
 static motet_value compute(struct state *state, int g, int i)
 {
     struct motet_proof *proof = state->proof;
-    int p = proof->position[g], count = gather_operands(state, g, i);
-    const struct motet_step *step = motet_proof_step(proof, g);
+    int p = proof->graph.position[g], count = gather_operands(state, g, i);
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
     bool finishes = motet_step_finishes(step, p, proof->nranks);
     if (count == 0)
         return 0;
@@ -97,7 +97,8 @@ static motet_value compute(struct state *state, int g, int i)
         problem = "finishes (rounds) a value for the second time";
     }
     if (problem)
-        motet_proof_reject(proof, p, g - proof->first_step[p], motet_span_chunk(step->dst_at, i, proof->nchunks), "%s", problem);
+        motet_proof_reject(proof, p, g - proof->graph.first_step[p], motet_span_chunk(step->dst_at, i, proof->nchunks), "%s",
+                           problem);
     if (problem || !tree)
         return 0;
     return tree * 4 + (finishes ? MOTET_VALUE_FINISHED : kind);
@@ -106,8 +107,8 @@ static motet_value compute(struct state *state, int g, int i)
 static bool run_step(struct state *state, int g)
 {
     struct motet_proof *proof = state->proof;
-    int p = proof->position[g];
-    const struct motet_step *step = motet_proof_step(proof, g);
+    int p = proof->graph.position[g];
+    const struct motet_step *step = motet_graph_step(&proof->graph, g);
     motet_value *values = proof->values + proof->value_first[g];
     for (int i = 0; i < step->n; i++) {
         values[i] = compute(state, g, i);
@@ -133,7 +134,7 @@ static uint64_t *known_by_step(struct state *state, int g)
 
 static uint64_t *known_at(struct state *state, int position, bool so_far)
 {
-    return known_by_step(state, state->proof->nsteps + 2 * position + so_far);
+    return known_by_step(state, state->proof->graph.nsteps + 2 * position + so_far);
 }
 
 static void hear(struct state *state, uint64_t *ear, const uint64_t *news)
@@ -145,10 +146,10 @@ static void hear(struct state *state, uint64_t *ear, const uint64_t *news)
 static void hear_messages(struct state *state, int g)
 {
     struct motet_proof *proof = state->proof;
-    hear(state, known_by_step(state, g), known_at(state, proof->position[g], false));
-    for (int k = proof->in_first[g]; k < proof->in_first[g + 1]; k++)
-        hear(state, known_by_step(state, g), known_by_step(state, proof->in[k]));
-    hear(state, known_at(state, proof->position[g], true), known_by_step(state, g));
+    hear(state, known_by_step(state, g), known_at(state, proof->graph.position[g], false));
+    for (int k = proof->graph.in_first[g]; k < proof->graph.in_first[g + 1]; k++)
+        hear(state, known_by_step(state, g), known_by_step(state, proof->graph.in[k]));
+    hear(state, known_at(state, proof->graph.position[g], true), known_by_step(state, g));
 }
 
 static bool check_everybody_was_heard(struct state *state)
@@ -166,7 +167,7 @@ static bool check_everybody_was_heard(struct state *state)
 
 static void one_less(struct state *state, int g)
 {
-    if (--state->pending[g] == 0 && g < state->open_end[state->proof->position[g]])
+    if (--state->pending[g] == 0 && g < state->open_end[state->proof->graph.position[g]])
         state->ready[state->nready++] = g;
 }
 
@@ -180,9 +181,9 @@ static void finish_part(struct state *state, int g)
 static void open_round(struct state *state, int p, int first)
 {
     struct motet_proof *proof = state->proof;
-    if (first == proof->first_step[p + 1])
+    if (first == proof->graph.first_step[p + 1])
         return;
-    int end = proof->round_end[first];
+    int end = proof->graph.round_end[first];
     state->open_end[p] = end;
     state->left[p] = end - first;
     if (state->known)
@@ -190,15 +191,15 @@ static void open_round(struct state *state, int p, int first)
     for (int g = first; g < end; g++) {
         if (state->pending[g] == 0)
             state->ready[state->nready++] = g;
-        for (int k = proof->in_first[g]; state->run->unbuffered && k < proof->in_first[g + 1]; k++)
-            finish_part(state, proof->in[k]);
+        for (int k = proof->graph.in_first[g]; state->run->unbuffered && k < proof->graph.in_first[g + 1]; k++)
+            finish_part(state, proof->graph.in[k]);
     }
 }
 
 /* Counts a finished step in its round, and lets go who waits for it. */
 static void complete(struct state *state, int g)
 {
-    int p = state->proof->position[g];
+    int p = state->proof->graph.position[g];
     state->complete[g] = true;
     while (state->prefix[p] < state->open_end[p] && state->complete[state->prefix[p]]) {
         for (int w = state->waiting[++state->prefix[p]]; w >= 0; w = state->next_waiting[w])
@@ -211,37 +212,37 @@ static void complete(struct state *state, int g)
 static void begin(struct state *state)
 {
     struct motet_proof *proof = state->proof;
-    memset(state->waiting, 0xff, ((size_t)proof->nsteps + 1) * sizeof(*state->waiting));
-    for (int g = 0; g < proof->nsteps; g++) {
-        int after = proof->after[state->run->in_place[proof->position[g]]][g];
-        state->pending[g] = proof->in_first[g + 1] - proof->in_first[g] + (after > 0);
-        state->unfinished[g] = 1 + (state->run->unbuffered ? proof->out_first[g + 1] - proof->out_first[g] : 0);
+    memset(state->waiting, 0xff, ((size_t)proof->graph.nsteps + 1) * sizeof(*state->waiting));
+    for (int g = 0; g < proof->graph.nsteps; g++) {
+        int after = proof->after[state->run->in_place[proof->graph.position[g]]][g];
+        state->pending[g] = proof->graph.in_first[g + 1] - proof->graph.in_first[g] + (after > 0);
+        state->unfinished[g] = 1 + (state->run->unbuffered ? proof->graph.out_first[g + 1] - proof->graph.out_first[g] : 0);
         if (after > 0) {
             state->next_waiting[g] = state->waiting[after];
             state->waiting[after] = g;
         }
     }
     for (int p = 0; p < proof->nranks; p++) {
-        state->prefix[p] = state->open_end[p] = proof->first_step[p];
+        state->prefix[p] = state->open_end[p] = proof->graph.first_step[p];
         if (state->known)
             known_at(state, p, true)[p / 64] |= UINT64_C(1) << p % 64;
     }
     for (int p = 0; p < proof->nranks; p++)
-        open_round(state, p, proof->first_step[p]);
+        open_round(state, p, proof->graph.first_step[p]);
 }
 
 static bool report_deadlock(struct state *state)
 {
     struct motet_proof *proof = state->proof;
-    for (int g = 0; g < proof->nsteps; g++) {
-        int p = proof->position[g], s = g - proof->first_step[p];
+    for (int g = 0; g < proof->graph.nsteps; g++) {
+        int p = proof->graph.position[g], s = g - proof->graph.first_step[p];
         if (state->complete[g] || g >= state->open_end[p])
             continue;
-        for (int k = proof->in_first[g]; k < proof->in_first[g + 1]; k++) {
-            int sender = proof->in[k], from = proof->position[sender];
+        for (int k = proof->graph.in_first[g]; k < proof->graph.in_first[g + 1]; k++) {
+            int sender = proof->graph.in[k], from = proof->graph.position[sender];
             if (state->unfinished[sender] > 0)
                 return motet_proof_reject(proof, p, s, -1, "deadlock: waits for step %d of position %d, which cannot run (%s)",
-                                          sender - proof->first_step[from], from, state->run->what);
+                                          sender - proof->graph.first_step[from], from, state->run->what);
         }
     }
     return motet_proof_reject(proof, -1, -1, -1, "deadlock: steps wait for each other (%s)", state->run->what);
@@ -264,11 +265,11 @@ static bool run_all(struct state *state)
             hear_messages(state, g);
         state->nrun++;
         finish_part(state, g);
-        for (int m = proof->out_first[g]; m < proof->out_first[g + 1]; m++)
-            one_less(state, proof->out[m]);
+        for (int m = proof->graph.out_first[g]; m < proof->graph.out_first[g + 1]; m++)
+            one_less(state, proof->graph.out[m]);
     }
     for (int p = 0; p < proof->nranks; p++) {
-        if (state->prefix[p] < proof->first_step[p + 1])
+        if (state->prefix[p] < proof->graph.first_step[p + 1])
             return report_deadlock(state);
     }
     return !state->known || check_everybody_was_heard(state);
@@ -295,7 +296,7 @@ static void fill_inputs(struct motet_proof *proof)
 
 bool motet_verify_execute(struct motet_proof *proof, const struct motet_verify_run *run)
 {
-    size_t nsteps = (size_t)proof->nsteps + 1, nranks = (size_t)proof->nranks, words = (nranks + 63) / 64;
+    size_t nsteps = (size_t)proof->graph.nsteps + 1, nranks = (size_t)proof->nranks, words = (nranks + 63) / 64;
     bool barrier = proof->algorithm->collective == MOTET_BARRIER;
     int32_t *numbers = calloc(6 * nsteps + 3 * nranks, sizeof(*numbers));
     struct state state = {
