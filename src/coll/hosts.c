@@ -66,24 +66,28 @@ void motet_hosts_reduce_inside(struct motet_schedule *schedule, struct motet_hos
     motet_end_round(schedule);
 }
 
-/* The longest run of hosts from *next on whose carriers of chunk b are evenly spaced, all single or all not: one `from` or `to` can
- * name it, and what it sends is all raw or all combined. *next moves behind it. Runs of nobody but oneself are left out; false at
- * the end. */
-static bool next_run(const struct motet_shape *shape, int b, int *next, struct motet_peers *run, bool *combined)
+/* Carriers of one chunk on consecutive hosts that one `from` or `to` can name: evenly spaced, and what they send is all raw (hosts of
+ * one member) or all combined. */
+struct run {
+    struct motet_peers carriers;
+    bool combined;
+};
+
+/* The longest run from host *next on; *next moves behind it. Runs of nobody but oneself are left out; false at the end. */
+static bool next_run(const struct motet_shape *shape, int b, int *next, struct run *run)
 {
     while (*next < shape->nhosts) {
         struct motet_host host = motet_host_at(shape, (*next)++);
-        *run = motet_peer(motet_host_carrier(host, b));
-        *combined = host.size > 1;
-        for (int end = run->first; *next < shape->nhosts; (*next)++, run->n++) {
+        *run = (struct run){motet_peer(motet_host_carrier(host, b)), host.size > 1};
+        for (int end = run->carriers.first; *next < shape->nhosts; (*next)++, run->carriers.n++) {
             host = motet_host_at(shape, *next);
-            int step = motet_host_carrier(host, b) - end;
-            if ((host.size > 1) != *combined || (run->n > 1 && step != run->stride))
+            int stride = motet_host_carrier(host, b) - end;
+            if ((host.size > 1) != run->combined || (run->carriers.n > 1 && stride != run->carriers.stride))
                 break;
-            run->stride = step;
-            end += step;
+            run->carriers.stride = stride;
+            end += stride;
         }
-        if (motet_peers_count(*run, shape->position, shape->nranks) > 0)
+        if (motet_peers_count(run->carriers, shape->position, shape->nranks) > 0)
             return true;
     }
     return false;
@@ -92,24 +96,22 @@ static bool next_run(const struct motet_shape *shape, int b, int *next, struct m
 /* OUTPUT = src of the own position and the carriers of all other hosts, run by run. */
 static void combine_hosts(struct motet_schedule *schedule, const struct motet_shape *shape, enum motet_plane src)
 {
-    struct motet_peers run, after;
-    bool combined, after_combined;
+    struct run run, after = {0};
     int next = 0;
-    bool more = next_run(shape, shape->position, &next, &run, &combined);
+    bool more = next_run(shape, shape->position, &next, &run);
     while (more) {
-        more = next_run(shape, shape->position, &next, &after, &after_combined);
+        more = next_run(shape, shape->position, &next, &after);
         motet_step_append(schedule, (struct motet_step){
-                                        .from = run,
+                                        .from = run.carriers,
                                         .src = src,
                                         .dst = more ? MOTET_PARTIAL : MOTET_OUTPUT,
                                         .dst_at = motet_range(shape->position),
                                         .n = 1,
-                                        .flags = combined ? MOTET_WIDE : 0,
+                                        .flags = run.combined ? MOTET_WIDE : 0,
                                     });
         motet_end_round(schedule);
         src = MOTET_PARTIAL;
         run = after;
-        combined = after_combined;
     }
 }
 
@@ -169,10 +171,9 @@ void motet_hosts_all_gather(struct motet_schedule *schedule, const struct motet_
 {
     struct motet_host host = motet_host_of(shape, shape->position);
     struct motet_span own = motet_range(shape->position);
-    struct motet_peers run;
-    bool combined;
-    for (int next = 0; next_run(shape, shape->position, &next, &run, &combined);)
-        motet_step_append(schedule, (struct motet_step){.src = src, .to = run, .dst_at = own, .n = 1});
+    struct run run;
+    for (int next = 0; next_run(shape, shape->position, &next, &run);)
+        motet_step_append(schedule, (struct motet_step){.src = src, .to = run.carriers, .dst_at = own, .n = 1});
     motet_step_append(schedule, (struct motet_step){
                                     .src = src,
                                     .dst = src == MOTET_OUTPUT ? MOTET_NONE : MOTET_OUTPUT,
