@@ -24,7 +24,8 @@ struct run_settings {
 #define AT(member) offsetof(struct run_settings, member)
 
 static const struct option_row run_options[] = {
-    {'n', "nranks", "N", OPTION_INT, AT(nranks), 1, RANKS_MAX, NULL, "one per CPU, or one per slot of the hosts", "Number of ranks."},
+    {'n', "nranks", "N", OPTION_INT, AT(nranks), 1, RANKS_MAX, NULL, "one per CPU, or one per slot of the hosts",
+     "Number of ranks."},
     {'H', "hosts", "LIST", OPTION_TEXT, AT(hosts), 0, 0, NULL, NULL,
      "Hosts to start on over ssh, with the number of ranks where it matters: a,b:2. Ranks are dealt in blocks of neighbours."},
     {0, "hostfile", "FILE", OPTION_TEXT, AT(hostfile), 0, 0, NULL, NULL,
@@ -33,9 +34,12 @@ static const struct option_row run_options[] = {
      "Sets a variable for all ranks, or passes on the launcher's; may be repeated. MOTET_ and OMP_ variables reach other hosts anyway."},
     {'b', "bind", "HOW", OPTION_CHOICE, AT(binding), 0, 0, "core|numa|none", "none",
      "Binds each rank to its share of the CPUs (core) or to the CPUs of a memory node (numa)."},
-    {0, "max-restarts", "K", OPTION_INT, AT(max_restarts), 0, 1000000, NULL, "0", "Starts the whole job again after a failure, at most K times."},
-    {0, "timeout", "TIME", OPTION_TIME, AT(timeout_ms), 0, INT64_MAX / 4, NULL, "none", "Ends the job after this long; exit status 124."},
-    {0, "grace", "TIME", OPTION_TIME, AT(grace_ms), 0, 86400000, NULL, "5s", "Time between SIGTERM and SIGKILL when the job is ended."},
+    {0, "max-restarts", "K", OPTION_INT, AT(max_restarts), 0, 1000000, NULL, "0",
+     "Starts the whole job again after a failure, at most K times."},
+    {0, "timeout", "TIME", OPTION_TIME, AT(timeout_ms), 0, INT64_MAX / 4, NULL, "none",
+     "Ends the job after this long; exit status 124."},
+    {0, "grace", "TIME", OPTION_TIME, AT(grace_ms), 0, 86400000, NULL, "5s",
+     "Time between SIGTERM and SIGKILL when the job is ended."},
     {0, "no-prefix", NULL, OPTION_FLAG, AT(no_prefix), 0, 0, NULL, NULL, "Prints the ranks' lines without [rank] in front."},
     {'q', "quiet", NULL, OPTION_FLAG, AT(quiet), 0, 0, NULL, NULL, "Says nothing but failures."},
     {0, "directory", "DIR", OPTION_TEXT, AT(directory), 0, 0, NULL, "the current one", "Working directory of the ranks."},
@@ -43,8 +47,10 @@ static const struct option_row run_options[] = {
     {0, "master-port", "PORT", OPTION_INT, AT(master_port), 1, 65535, NULL, "a free one", "MASTER_PORT of the ranks."},
     {0, "ssh", "COMMAND", OPTION_TEXT, AT(ssh), 0, 0, NULL, "ssh -o BatchMode=yes",
      "Command that runs another one on a host: it is given the host's name and the command line."},
-    {0, "remote-path", "FILE", OPTION_TEXT, AT(remote_path), 0, 0, NULL, "the same path as here", "The motet program on the other hosts."},
-    {0, "start-timeout", "TIME", OPTION_TIME, AT(start_timeout_ms), 0, 86400000, NULL, "60s", "Time that other hosts have to answer."},
+    {0, "remote-path", "FILE", OPTION_TEXT, AT(remote_path), 0, 0, NULL, "the same path as here",
+     "The motet program on the other hosts."},
+    {0, "start-timeout", "TIME", OPTION_TIME, AT(start_timeout_ms), 0, 86400000, NULL, "60s",
+     "Time that other hosts have to answer."},
     {0, "agent", NULL, OPTION_FLAG, AT(agent), 0, 0, NULL, NULL, "Used by motet run itself on other hosts."},
 };
 
@@ -115,7 +121,9 @@ static int start(const struct run_settings *settings, char **words)
     struct launch_settings launch = {
         .argv = words,
         .ssh = settings->ssh,
-        .program = settings->remote_path ? settings->remote_path : own ? own : "motet",
+        .program = settings->remote_path ? settings->remote_path
+                   : own                 ? own
+                                         : "motet",
         .directory = settings->directory,
         .master_address = settings->master_address,
         .master_port = (int)settings->master_port,
@@ -148,8 +156,7 @@ done:
 
 static int run_run(int argc, char **argv)
 {
-    struct run_settings settings = {
-        .ssh = "ssh -o BatchMode=yes", .binding = "none", .grace_ms = 5000, .start_timeout_ms = 60000};
+    struct run_settings settings = {.ssh = "ssh -o BatchMode=yes", .binding = "none", .grace_ms = 5000, .start_timeout_ms = 60000};
     struct arguments rest = {0};
     int code = EXIT_USAGE;
     enum options_result parsed = options_parse(&command_run, argc, argv, &settings, true, &rest);

@@ -10,7 +10,7 @@ enum exit_code {
     EXIT_OK = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_SLOWER = 3,    /* slower than the baseline */
+    EXIT_SLOWER = 3, /* slower than the baseline */
     EXIT_TIMED_OUT = 124,
     EXIT_CANNOT_RUN = 126,
     EXIT_NOT_FOUND = 127,

@@ -42,8 +42,9 @@ static void bash_command(const struct command *command)
 
 static void print_bash(void)
 {
-    printf("# bash completion for motet\n_motet()\n{\n    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-           "    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    printf(
+        "# bash completion for motet\n_motet()\n{\n    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
     for (size_t i = 0; commands[i]; i++)
         printf("%s%s", i ? " " : "", commands[i]->name);
     printf("' -- \"$current\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
@@ -95,8 +96,9 @@ static void print_zsh(void)
         print_plain(commands[i]->summary);
         printf("' ");
     }
-    printf(")\n        _describe command names\n        return\n    fi\n    local name=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
-           "    case $name in\n");
+    printf(
+        ")\n        _describe command names\n        return\n    fi\n    local name=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
+        "    case $name in\n");
     for (size_t i = 0; commands[i]; i++)
         zsh_command(commands[i]);
     printf("    esac\n}\n_motet \"$@\"\n");

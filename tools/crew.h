@@ -37,8 +37,8 @@ struct crew_calls {
 
 struct crew_rank {
     int rank;
-    pid_t pid;     /* 0: not running */
-    int out[2];    /* read ends of its stdout and stderr, -1 closed */
+    pid_t pid;  /* 0: not running */
+    int out[2]; /* read ends of its stdout and stderr, -1 closed */
     struct crew *crew;
 };
 

@@ -100,10 +100,12 @@ static void describe_oom(struct death *death, pid_t pid, const struct oom_baseli
     int64_t kills = group[0] ? group_kills(group) : -1;
     int64_t limit = group[0] ? group_limit(group) : -1;
     if (kills > (before > 0 ? before : 0) && limit > 0)
-        snprintf(death->cause + used, sizeof death->cause - used, ": out of memory, the limit of its control group is %lld MB (oom_kill %lld)",
-                 (long long)(limit >> 20), (long long)kills);
+        snprintf(death->cause + used, sizeof death->cause - used,
+                 ": out of memory, the limit of its control group is %lld MB (oom_kill %lld)", (long long)(limit >> 20),
+                 (long long)kills);
     else if (kills > (before > 0 ? before : 0))
-        snprintf(death->cause + used, sizeof death->cause - used, ": out of memory (oom_kill %lld in its control group)", (long long)kills);
+        snprintf(death->cause + used, sizeof death->cause - used, ": out of memory (oom_kill %lld in its control group)",
+                 (long long)kills);
     else if (baseline->system_kills >= 0 && read_counter("/proc/vmstat", "oom_kill") > baseline->system_kills)
         snprintf(death->cause + used, sizeof death->cause - used, ": the system ran out of memory and its OOM killer was active");
 }

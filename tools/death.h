@@ -13,13 +13,13 @@ struct death {
     int exit_code;     /* what the launcher would exit with: the code, or 128 + signal */
     int signal_number; /* 0: it exited */
     char host[64];
-    char cause[320];   /* "exited with code 3", "was killed by SIGSEGV (core dumped)", ... */
+    char cause[320]; /* "exited with code 3", "was killed by SIGSEGV (core dumped)", ... */
 };
 
 /* Counters of the OOM killer before the job; compared with later ones. */
 struct oom_baseline {
-    char group[512];  /* directory of this process's memory control group; "" unknown */
-    int64_t kills;    /* in it */
+    char group[512]; /* directory of this process's memory control group; "" unknown */
+    int64_t kills;   /* in it */
     int64_t system_kills;
 };
 

@@ -59,7 +59,8 @@ int frame_next(struct frame_reader *reader, struct frame *frame)
         return -1;
     if (left < HEADER + len)
         return 0;
-    *frame = (struct frame){.type = (enum frame_type)at[0], .number = (int)get32(at + 1), .data = (const char *)at + HEADER, .len = len};
+    *frame =
+        (struct frame){.type = (enum frame_type)at[0], .number = (int)get32(at + 1), .data = (const char *)at + HEADER, .len = len};
     reader->used += HEADER + len;
     return 1;
 }
@@ -104,10 +105,10 @@ static char **words_from_json(const json_t *array)
 char *job_to_text(const struct job_share *share)
 {
     const struct job *job = &share->job;
-    json_t *root = json_pack("{s:i s:i s:i s:b s:i s:i s:i s:i s:i s:i s:i}", "node", share->node, "first_rank", share->first_rank, "n",
-                             share->n, "wants_stdin", share->wants_stdin, "grace_ms", share->grace_ms, "nranks", job->nranks, "nnodes",
-                             job->nnodes, "master_port", job->master_port, "restart", job->restart, "max_restarts", job->max_restarts,
-                             "binding", (int)job->binding);
+    json_t *root = json_pack("{s:i s:i s:i s:b s:i s:i s:i s:i s:i s:i s:i}", "node", share->node, "first_rank", share->first_rank,
+                             "n", share->n, "wants_stdin", share->wants_stdin, "grace_ms", share->grace_ms, "nranks", job->nranks,
+                             "nnodes", job->nnodes, "master_port", job->master_port, "restart", job->restart, "max_restarts",
+                             job->max_restarts, "binding", (int)job->binding);
     const struct {
         const char *key, *value;
     } texts[] = {{"directory", job->directory}, {"master_address", job->master_address}, {"root", job->root},
@@ -130,12 +131,12 @@ bool job_from_text(const char *text, size_t len, struct job_share *share)
     json_t *root = json_loadb(text, len, 0, NULL);
     if (!root)
         return false;
-    int bad = json_unpack(root, "{s:i s:i s:i s:b s:i s:i s:i s:i s:i s:i s:i s:s s:s s:s s:s s:s s:s s:o s:o}", "node", &share->node,
-                          "first_rank", &share->first_rank, "n", &share->n, "wants_stdin", &wants_stdin, "grace_ms", &share->grace_ms,
-                          "nranks", &job->nranks, "nnodes", &job->nnodes, "master_port", &job->master_port, "restart", &job->restart,
-                          "max_restarts", &job->max_restarts, "binding", &binding, "directory", &job->directory, "master_address",
-                          &job->master_address, "root", &job->root, "secret", &job->secret, "unique_id", &job->unique_id, "run_id",
-                          &job->run_id, "argv", &argv, "variables", &variables);
+    int bad = json_unpack(root, "{s:i s:i s:i s:b s:i s:i s:i s:i s:i s:i s:i s:s s:s s:s s:s s:s s:s s:o s:o}", "node",
+                          &share->node, "first_rank", &share->first_rank, "n", &share->n, "wants_stdin", &wants_stdin, "grace_ms",
+                          &share->grace_ms, "nranks", &job->nranks, "nnodes", &job->nnodes, "master_port", &job->master_port,
+                          "restart", &job->restart, "max_restarts", &job->max_restarts, "binding", &binding, "directory",
+                          &job->directory, "master_address", &job->master_address, "root", &job->root, "secret", &job->secret,
+                          "unique_id", &job->unique_id, "run_id", &job->run_id, "argv", &argv, "variables", &variables);
     share->owner = root;
     if (bad || share->n < 1 || share->first_rank < 0 || !json_array_size(argv) || binding < 0 || binding > BINDING_NUMA) {
         job_share_free(share);
@@ -162,8 +163,8 @@ void job_share_free(struct job_share *share)
 
 char *death_to_text(const struct death *death)
 {
-    json_t *root = json_pack("{s:i s:i s:i s:i s:s s:s}", "rank", death->rank, "pid", (int)death->pid, "exit_code", death->exit_code,
-                             "signal", death->signal_number, "host", death->host, "cause", death->cause);
+    json_t *root = json_pack("{s:i s:i s:i s:i s:s s:s}", "rank", death->rank, "pid", (int)death->pid, "exit_code",
+                             death->exit_code, "signal", death->signal_number, "host", death->host, "cause", death->cause);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return text;
@@ -176,8 +177,8 @@ bool death_from_text(const char *text, size_t len, struct death *death)
     json_t *root = json_loadb(text, len, 0, NULL);
     if (!root)
         return false;
-    bool ok = !json_unpack(root, "{s:i s:i s:i s:i s:s s:s}", "rank", &death->rank, "pid", &pid, "exit_code", &death->exit_code, "signal",
-                           &death->signal_number, "host", &host, "cause", &cause);
+    bool ok = !json_unpack(root, "{s:i s:i s:i s:i s:s s:s}", "rank", &death->rank, "pid", &pid, "exit_code", &death->exit_code,
+                           "signal", &death->signal_number, "host", &host, "cause", &cause);
     if (ok) {
         death->pid = pid;
         snprintf(death->host, sizeof death->host, "%s", host);

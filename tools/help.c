@@ -7,7 +7,7 @@
 #include "command.h"
 
 #define TEXT_COLUMN 32
-#define WIDTH 100
+#define WIDTH       100
 
 /* Prints `text` broken into lines that start at column `indent`; the cursor stands at column `at`. */
 static void print_wrapped(FILE *out, const char *text, int at, int indent)

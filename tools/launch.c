@@ -100,8 +100,8 @@ static void on_first_failure(struct launch *launch, const struct death *death)
     launch->has_first = true;
     if (launch->left)
         snprintf(before, sizeof before, "; %d rank%s had left before with code 0", launch->left, launch->left > 1 ? "s" : "");
-    relay_say(&launch->relay, "rank %d (pid %d, host %s) failed first: it %s%s%s", death->rank, (int)death->pid, death->host, death->cause,
-              before, launch->alive ? "; ending the others" : "");
+    relay_say(&launch->relay, "rank %d (pid %d, host %s) failed first: it %s%s%s", death->rank, (int)death->pid, death->host,
+              death->cause, before, launch->alive ? "; ending the others" : "");
     begin_ending(launch, FAILED, SIGTERM);
 }
 
@@ -122,11 +122,13 @@ static void on_ended(void *context, const struct death *death)
         launch->first = *death;
         launch->has_first = true;
     }
-    bool by_launcher = death->signal_number == SIGTERM || death->signal_number == SIGKILL || death->signal_number == launch->interrupt;
+    bool by_launcher =
+        death->signal_number == SIGTERM || death->signal_number == SIGKILL || death->signal_number == launch->interrupt;
     if (by_launcher || launch->reason != FAILED || launch->settings->quiet)
         return;
     if (launch->secondary++ < SECONDARY_SHOWN)
-        relay_say(&launch->relay, "after that, rank %d (pid %d, host %s) %s", death->rank, (int)death->pid, death->host, death->cause);
+        relay_say(&launch->relay, "after that, rank %d (pid %d, host %s) %s", death->rank, (int)death->pid, death->host,
+                  death->cause);
 }
 
 static void on_refused(void *context, struct remote *remote, int exit_code, const char *why)
@@ -410,8 +412,8 @@ static void say_resources(struct launch *launch, const char *where, int cpus, in
         relay_say(&launch->relay, "%s%d ranks on %d CPUs, OMP_NUM_THREADS=%d (as set), binding: %s", where, nlocal, cpus, threads,
                   binding_name(launch->settings->binding));
     else
-        relay_say(&launch->relay, "%s%d ranks on %d CPUs, OMP_NUM_THREADS=%d (CPUs / ranks), binding: %s", where, nlocal, cpus, threads,
-                  binding_name(launch->settings->binding));
+        relay_say(&launch->relay, "%s%d ranks on %d CPUs, OMP_NUM_THREADS=%d (CPUs / ranks), binding: %s", where, nlocal, cpus,
+                  threads, binding_name(launch->settings->binding));
 }
 
 static bool start_local(struct launch *launch)
@@ -555,7 +557,8 @@ int launch_main(void *context, int lifeline)
     launch.crew.calls = (struct crew_calls){&launch, on_text, on_ended, on_full};
     launch.signals = shepherd_signalfd();
     launch.job_deadline_ms = settings->timeout_ms ? loop_now_ms() + settings->timeout_ms : 0;
-    if (launch.signals < 0 || !make_prefixes(&launch) || !relay_open(&launch.relay, &launch.loop, settings->nranks, launch.prefixes) ||
+    if (launch.signals < 0 || !make_prefixes(&launch) ||
+        !relay_open(&launch.relay, &launch.loop, settings->nranks, launch.prefixes) ||
         !loop_watch(&launch.loop, launch.signals, POLLIN, on_signal, &launch) ||
         !loop_watch(&launch.loop, lifeline, POLLIN, on_lifeline, &launch))
         return EXIT_FAILED;

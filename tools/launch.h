@@ -10,8 +10,8 @@
 #include "hosts.h"
 
 struct launch_settings {
-    char **argv;      /* program and arguments */
-    char **variables; /* of --env, "NAME=VALUE" */
+    char **argv;        /* program and arguments */
+    char **variables;   /* of --env, "NAME=VALUE" */
     struct hosts hosts; /* none: this host without ssh */
     int nranks;
     enum binding binding;

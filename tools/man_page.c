@@ -104,9 +104,10 @@ static void print_overview(void)
         print_text(commands[i]->summary, strlen(commands[i]->summary), true);
         fputs(".\n", stdout);
     }
-    fputs(".SH EXIT STATUS\n0 when done, 1 when it failed, 2 when it was called in a wrong way; \\fBmotet run\\fR passes on the status "
-          "of the program.\n",
-          stdout);
+    fputs(
+        ".SH EXIT STATUS\n0 when done, 1 when it failed, 2 when it was called in a wrong way; \\fBmotet run\\fR passes on the status "
+        "of the program.\n",
+        stdout);
 }
 
 void man_page_print(const struct command *command)

@@ -50,11 +50,20 @@ bool options_parse_size(const char *text, int64_t *bytes)
         return false;
     int shift = 0;
     switch (toupper((unsigned char)*end)) {
-    case 'K': shift = 10; break;
-    case 'M': shift = 20; break;
-    case 'G': shift = 30; break;
-    case 'T': shift = 40; break;
-    default: break;
+    case 'K':
+        shift = 10;
+        break;
+    case 'M':
+        shift = 20;
+        break;
+    case 'G':
+        shift = 30;
+        break;
+    case 'T':
+        shift = 40;
+        break;
+    default:
+        break;
     }
     if (shift)
         end++;
@@ -275,7 +284,8 @@ static enum options_result parse_long(const struct command *command, int argc, c
     if (!row && len == 4 && !strncmp(text, "help", 4))
         return OPTIONS_HELP;
     if (ambiguous) {
-        usage_error(command->name, "--%.*s is the beginning of several options; see motet %s --help", (int)len, text, command->name);
+        usage_error(command->name, "--%.*s is the beginning of several options; see motet %s --help", (int)len, text,
+                    command->name);
         return OPTIONS_USAGE;
     }
     if (!row) {

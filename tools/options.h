@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 enum option_kind {
-    OPTION_FLAG, /* bool */
-    OPTION_INT,  /* int64_t */
-    OPTION_SIZE, /* int64_t, bytes: 8, 64K, 1M, 2G */
-    OPTION_TIME, /* int64_t, milliseconds: 5 (seconds), 500ms, 2s, 10min, 1h */
-    OPTION_TEXT, /* const char *, points into argv */
+    OPTION_FLAG,   /* bool */
+    OPTION_INT,    /* int64_t */
+    OPTION_SIZE,   /* int64_t, bytes: 8, 64K, 1M, 2G */
+    OPTION_TIME,   /* int64_t, milliseconds: 5 (seconds), 500ms, 2s, 10min, 1h */
+    OPTION_TEXT,   /* const char *, points into argv */
     OPTION_CHOICE, /* const char *, one of `choices` */
-    OPTION_LIST, /* struct option_list, may be given several times */
+    OPTION_LIST,   /* struct option_list, may be given several times */
 };
 
 struct option_list {

@@ -16,7 +16,7 @@ struct remote_calls {
     void (*text)(void *context, int rank, int stream, const char *data, size_t len);
     void (*ended)(void *context, const struct death *death);
     void (*refused)(void *context, struct remote *remote, int exit_code, const char *why);
-    void (*lost)(void *context, struct remote *remote, const char *why); /* the agent is gone before it was done */
+    void (*lost)(void *context, struct remote *remote, const char *why);  /* the agent is gone before it was done */
     void (*said)(void *context, struct remote *remote, const char *line); /* a line that ssh wrote on stderr */
 };
 

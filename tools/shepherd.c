@@ -91,7 +91,8 @@ static int watch(struct front *front)
 {
     while (!front->ended) {
         bool foreground = front->input >= 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
-        struct pollfd polls[2] = {{.fd = front->signals, .events = POLLIN}, {.fd = foreground ? STDIN_FILENO : -1, .events = POLLIN}};
+        struct pollfd polls[2] = {{.fd = front->signals, .events = POLLIN},
+                                  {.fd = foreground ? STDIN_FILENO : -1, .events = POLLIN}};
         poll(polls, 2, front->input >= 0 && !foreground ? TERMINAL_CHECK_MS : -1);
         if (polls[0].revents)
             on_signal(front);
