@@ -4,7 +4,8 @@
  * A reduction is a balanced binary tree over its operands in the order given: k operands split at the largest power of two
  * below k, both halves are reduced, then combined. Nodes are held in the accumulator type (float32 for 16- and 8-bit floats,
  * int64/uint64 for integer averages, else the type itself), and finished once: average divides, then one rounding.
- * The bits of a result depend on the operands and their order only: not on the ISA, the length, the alignment or the chunking. */
+ * The bits of a result depend on the operands and their order only: not on the ISA, the length, the alignment or the chunking,
+ * nor on the caller's floating-point mode. A float that is NaN is stored as one NaN per datatype, quiet and positive. */
 #ifndef MOTET_REDUCE_REDUCE_H
 #define MOTET_REDUCE_REDUCE_H
 
@@ -31,15 +32,15 @@ const char *motet_op_name(motetRedOp_t op);
 /* What one reduction needs to know; filled by motet_reduction_init and constant afterwards. */
 struct motet_reduction {
     motetDataType_t dtype;
-    motetRedOp_t op;         /* a built-in operation: PreMulSum is Sum here, the owner multiplies first (motet_premultiply) */
-    int nranks;              /* divisor of Avg */
-    size_t size;             /* bytes of an element */
-    size_t wide_size;        /* bytes of an accumulator */
-    const void *kernels;     /* private to reduce/ */
+    motetRedOp_t op;     /* a built-in operation: PreMulSum is Sum here, the owner multiplies first (motet_premultiply) */
+    int nranks;          /* divisor of Avg */
+    size_t size;         /* bytes of an element */
+    size_t wide_size;    /* bytes of an accumulator */
+    const void *kernels; /* private to reduce/ */
 };
 
-/* Checks that op is defined on dtype (Avg on bool, min/max/prod on complex are not... see spec) and picks the kernels.
- * motetInvalidArgument names both. */
+/* Checks that op is defined on dtype and picks the kernels; motetInvalidArgument names both. Refused are Avg on bool; Prod, Max and
+ * Min on complex; Band, Bor and Bxor on floats and complex. Bool is read as zero or not zero and written as 0 or 1. */
 motetResult_t motet_reduction_init(struct motet_reduction *reduction, motetDataType_t dtype, motetRedOp_t op, int nranks);
 
 /* One operand or result: `wide` says whether the elements are accumulators or of the datatype. */
