@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The algorithm seam. An algorithm is one file in this folder with one build function, and one row in table.c; the verifier, the cost
+ * The algorithm seam. An algorithm is one file in this folder with one build function, and one row in table.h; the verifier, the cost
  * model, the engine, printing, perf and tests take it from there. Files here include this header only and know nothing of transports,
  * counts or datatypes. */
 #ifndef MOTET_COLL_COLL_H
