@@ -83,19 +83,22 @@ static motetResult_t open_lanes(struct motet_link *link, const struct motet_tran
         return motet_fail(motetSystemError, "out of memory for a connection");
     for (int i = 0; i < nlanes; i++) {
         TRY(motet_lane_open(&link->lanes[i], transport, link->channel, i));
-        link->lane_watches[i].fd = -1;
+        link->lane_watches[i].watch.fd = -1;
         link->nlanes++;
     }
     return motetSuccess;
 }
 
 motetResult_t motet_link_attach(struct motet_link *link, const struct motet_transport *transport, struct motet_channel *channel,
-                                int control_fd)
+                                struct motet_mailbox *control)
 {
     size_t len;
     link->endpoint.transport = transport;
     link->channel = channel;
-    motet_mailbox_open(&link->control, control_fd);
+    if (control) {
+        link->control = *control;
+        motet_mailbox_open(control, -1);
+    }
     if (!transport->mapped)
         return open_lanes(link, transport, transport->lanes ? transport->lanes() : 1);
     link->endpoint.segment = channel ? transport->map(channel, &len) : motet_segment_base();
@@ -186,12 +189,12 @@ static void break_by_error(struct motet_link *link, int error)
 
 /* ---- remote writes ---- */
 
-/* Somebody must send the rest when the stream takes more: the service thread, unless it is asked already. */
-static void arm_output(struct motet_link *link, int lane)
+void motet_link_arm_output(struct motet_link *link, int lane)
 {
-    struct motet_watch *watch = &link->lane_watches[lane];
+    struct motet_watch *watch = &link->lane_watches[lane].watch;
+    bool ended = atomic_load(&link->ended) & 1u << lane;
     if (watch->fd >= 0 && !atomic_exchange(&link->lanes[lane].armed, true))
-        motet_service_rewatch(watch, EPOLLOUT | EPOLLONESHOT);
+        motet_service_rewatch(watch, EPOLLOUT | EPOLLONESHOT | (ended ? 0 : EPOLLRDHUP));
 }
 
 bool motet_endpoint_put(struct motet_endpoint *endpoint, uint64_t key, uint64_t offset, const void *bytes, size_t len,
@@ -204,21 +207,20 @@ bool motet_endpoint_put(struct motet_endpoint *endpoint, uint64_t key, uint64_t 
     /* One window always takes the same lane, so its puts stay in order. */
     int index = (int)(key % (uint64_t)link->nlanes);
     struct motet_lane *lane = &link->lanes[index];
-    struct motet_frame frame = {.len = (uint32_t)len, .key = key, .offset = offset, .word_offset = word_offset, .word = word};
+    struct motet_put frame = {.len = (uint32_t)len, .key = key, .offset = offset, .word_offset = word_offset, .word = word};
     int result = motet_lane_put(lane, &frame, bytes);
     if (result < 0) {
         break_by_error(link, result);
         return true;
     }
     if (atomic_load_explicit(&lane->pending, memory_order_relaxed))
-        arm_output(link, index);
+        motet_link_arm_output(link, index);
     if (link->is_simulated)
         motet_doorbell_ring_self();
     return result > 0;
 }
 
-/* Sends what waits; when that makes room somebody asked for, wakes this process. */
-static bool flush_lane(struct motet_link *link, int index)
+bool motet_link_flush_lane(struct motet_link *link, int index)
 {
     struct motet_lane *lane = &link->lanes[index];
     int result = motet_lane_flush(lane);
@@ -227,15 +229,6 @@ static bool flush_lane(struct motet_link *link, int index)
     if (result > 0 && atomic_exchange(&lane->room_wanted, false))
         motet_doorbell_ring_self();
     return result > 0;
-}
-
-void motet_link_output_ready(struct motet_link *link, int index)
-{
-    struct motet_lane *lane = &link->lanes[index];
-    atomic_store(&lane->armed, false);
-    flush_lane(link, index);
-    if (atomic_load(&lane->pending) && !atomic_load(&link->broken))
-        arm_output(link, index);
 }
 
 bool motet_link_read_lane(struct motet_link *link, int index)
@@ -247,7 +240,7 @@ bool motet_link_read_lane(struct motet_link *link, int index)
     if (result >= 0)
         return result > 0;
     atomic_fetch_or(&link->ended, bit);
-    motet_doorbell_remove(link->lane_watches[index].fd);
+    motet_doorbell_remove(link->lane_watches[index].watch.fd);
     /* The end of a stream is no news by itself: the control connection says whether the peer left, died, or lost a socket. */
     if (result != -ESHUTDOWN || link->is_simulated)
         break_by_error(link, result);
@@ -261,7 +254,7 @@ bool motet_endpoint_progress(struct motet_endpoint *endpoint)
     bool moved = false;
     for (int i = 0; i < link->nlanes; i++) {
         if (atomic_load_explicit(&link->lanes[i].pending, memory_order_relaxed) && !atomic_load(&link->broken))
-            flush_lane(link, i);
+            motet_link_flush_lane(link, i);
         moved |= motet_link_read_lane(link, i);
     }
     /* Links of the table are buried by the service thread, simulated ones here. */

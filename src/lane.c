@@ -13,8 +13,8 @@
 
 #define READ_BUDGET (1u << 20) /* bytes of one motet_lane_read, so that one busy peer does not keep a caller from its own work */
 
-_Static_assert(sizeof(struct motet_frame) == 40, "the wire header has no padding");
-_Static_assert(MOTET_LANE_OUTPUT >= 256 * 1024 && MOTET_LANE_OUTPUT > 2 * (MOTET_PUT_MAX + sizeof(struct motet_frame)), "room");
+_Static_assert(sizeof(struct motet_put) == 40, "the wire header has no padding");
+_Static_assert(MOTET_LANE_OUTPUT >= 256 * 1024 && MOTET_LANE_OUTPUT > 2 * (MOTET_PUT_MAX + sizeof(struct motet_put)), "room");
 
 motetResult_t motet_lane_open(struct motet_lane *lane, const struct motet_transport *transport, struct motet_channel *channel, int index)
 {
@@ -88,7 +88,7 @@ static int flush_locked(struct motet_lane *lane)
 }
 
 /* Gives the frame to the stream; what it does not take goes to the (empty) buffer. The lock is held. */
-static int send_directly(struct motet_lane *lane, const struct motet_frame *frame, const char *bytes)
+static int send_directly(struct motet_lane *lane, const struct motet_put *frame, const char *bytes)
 {
     struct iovec parts[2] = {{(void *)frame, sizeof(*frame)}, {(void *)bytes, frame->len}};
     ssize_t sent = lane->transport->send(lane->channel, lane->index, parts, frame->len > 0 ? 2 : 1);
@@ -104,9 +104,9 @@ static int send_directly(struct motet_lane *lane, const struct motet_frame *fram
     return 1;
 }
 
-int motet_lane_put(struct motet_lane *lane, struct motet_frame *frame, const void *bytes)
+int motet_lane_put(struct motet_lane *lane, struct motet_put *frame, const void *bytes)
 {
-    frame->magic = MOTET_FRAME_MAGIC;
+    frame->magic = MOTET_PUT_MAGIC;
     pthread_mutex_lock(&lane->output_lock);
     int result = waiting(lane) > 0 ? flush_locked(lane) : 0;
     if (result >= 0 && waiting(lane) == 0) {
@@ -138,14 +138,14 @@ static bool fits(uint64_t offset, uint64_t n, size_t len)
     return offset <= len && n <= len - offset;
 }
 
-static bool plausible(const struct motet_frame *frame)
+static bool plausible(const struct motet_put *frame)
 {
-    return frame->magic == MOTET_FRAME_MAGIC && frame->len <= MOTET_PUT_MAX &&
+    return frame->magic == MOTET_PUT_MAGIC && frame->len <= MOTET_PUT_MAX &&
            (frame->word_offset == UINT64_MAX || frame->word_offset % sizeof(uint64_t) == 0);
 }
 
 /* Holds the memory that the current frame writes to; NULL (nothing held) when it misses: key closed, or outside of the window. */
-static char *hold_target(const struct motet_frame *frame)
+static char *hold_target(const struct motet_put *frame)
 {
     size_t len;
     char *base = motet_window_hold(frame->key, &len);
@@ -161,7 +161,7 @@ static char *hold_target(const struct motet_frame *frame)
 /* Counts n more payload bytes as arrived; the last ones complete the frame. */
 static void take(struct motet_lane *lane, char *base, size_t n)
 {
-    const struct motet_frame *frame = &lane->frame;
+    const struct motet_put *frame = &lane->frame;
     lane->payload_taken += n;
     if (lane->payload_taken < frame->len)
         return;

@@ -15,7 +15,7 @@
 #define MOTET_LANE_INPUT  (16u * 1024)  /* bytes read ahead: headers and small payloads */
 
 /* What precedes the payload on the wire; both ends have the same byte order (the greeting proves it). */
-struct motet_frame {
+struct motet_put {
     uint32_t magic;
     uint32_t len;         /* payload bytes, at most MOTET_PUT_MAX */
     uint64_t key, offset; /* where the payload goes */
@@ -23,7 +23,7 @@ struct motet_frame {
     uint64_t word;
 };
 
-#define MOTET_FRAME_MAGIC 0x7470746du /* "mtpt" */
+#define MOTET_PUT_MAGIC 0x7470746du /* "mtpt" */
 
 struct motet_lane {
     const struct motet_transport *transport;
@@ -40,7 +40,7 @@ struct motet_lane {
     pthread_mutex_t input_lock;
     char *input; /* input_at .. input_len: read from the stream and not looked at yet */
     size_t input_at, input_len;
-    struct motet_frame frame; /* the frame whose payload is arriving */
+    struct motet_put frame; /* the frame whose payload is arriving */
     bool in_payload;
     size_t payload_taken;
 };
@@ -52,7 +52,7 @@ void motet_lane_close(struct motet_lane *lane);
 
 /* Sends one frame (magic is filled in here): 1 = taken whole, 0 = no room now (room_wanted is set), negative errno = the connection is
  * gone. Thread safe. */
-int motet_lane_put(struct motet_lane *lane, struct motet_frame *frame, const void *bytes);
+int motet_lane_put(struct motet_lane *lane, struct motet_put *frame, const void *bytes);
 
 /* Sends what waits: 1 = something went, 0 = nothing, negative errno = gone. Thread safe. */
 int motet_lane_flush(struct motet_lane *lane);

@@ -18,10 +18,16 @@
 
 enum motet_link_state { MOTET_LINK_CONNECTING, MOTET_LINK_READY, MOTET_LINK_FAILED };
 
-/* Message kinds on a control connection, beside enum motet_control. */
-enum { MOTET_MESSAGE_BYE = 100, MOTET_MESSAGE_GREETING = 200 /* and above: greeting.h */ };
+/* Message on a control connection beside enum motet_control: nothing more will come. */
+#define MOTET_MESSAGE_BYE 100
 
 struct motet_attempt; /* connect.c */
+
+struct motet_lane_watch {
+    struct motet_watch watch;
+    struct motet_link *link;
+    int lane;
+};
 
 struct motet_link {
     struct motet_endpoint endpoint; /* first, so that a pointer to it is a pointer to the link */
@@ -47,11 +53,12 @@ struct motet_link {
 
     /* Service thread only. */
     struct motet_watch control_watch, life_watch;
-    struct motet_watch *lane_watches;
-    struct motet_attempt *attempt; /* CONNECTING and this side dials */
-    bool parting;                  /* reading what is left */
-    uint64_t part_ns;              /* until then at the latest */
-    bool peer_left;                /* it said BYE */
+    struct motet_lane_watch *lane_watches;
+    struct motet_attempt *attempt; /* CONNECTING: how far it is (connect.c) */
+    uint64_t gone_ns;              /* when the peer process, or its control connection, ended; 0: it has not */
+    uint64_t ended_ns;             /* when the first lane was seen to have ended */
+    uint64_t part_ns;              /* broken: read what is left until then at the latest; 0: not yet begun */
+    bool finished;                 /* nothing more will be sent: BYE was said */
 
     bool is_simulated;
     struct motet_link *twin; /* of a simulated link: the other end, in this process */
@@ -71,9 +78,10 @@ extern struct motet_link *motet_links;   /* the table */
 struct motet_link *motet_link_make(const struct motet_process *peer);
 void motet_link_unref(struct motet_link *link);
 
-/* Gives a joined channel to a link; control_fd may be -1. Takes channel and control_fd, also on failure. Nothing is watched yet. */
+/* Gives a joined channel and the control connection (NULL for the own process) to a link. Takes both, also on failure. Nothing is
+ * watched yet. */
 motetResult_t motet_link_attach(struct motet_link *link, const struct motet_transport *transport, struct motet_channel *channel,
-                                int control_fd);
+                                struct motet_mailbox *control);
 
 /* Table operations; the lock is held. */
 void motet_links_add(struct motet_link *link); /* the table takes a reference */
@@ -89,8 +97,11 @@ void motet_link_announce(struct motet_link *link);
 /* Reads one lane, on behalf of whoever was woken for it. True if anything arrived. */
 bool motet_link_read_lane(struct motet_link *link, int lane);
 
-/* The stream of a lane takes more (service thread). */
-void motet_link_output_ready(struct motet_link *link, int lane);
+/* Sends what waits on a lane; when that makes room somebody asked for, wakes this process. True if anything went. */
+bool motet_link_flush_lane(struct motet_link *link, int lane);
+
+/* Output waits: makes sure that the service thread is told when the stream takes more. */
+void motet_link_arm_output(struct motet_link *link, int lane);
 
 /* Sends on the control connection; a failure breaks the link. Any thread. */
 motetResult_t motet_link_say(struct motet_link *link, uint32_t kind, uint64_t key, const void *bytes, size_t len);
@@ -98,11 +109,17 @@ motetResult_t motet_link_say(struct motet_link *link, uint32_t kind, uint64_t ke
 /* Reads the lane of a link that may be gone by now. */
 void motet_links_read(uint64_t serial, int lane);
 
-/* ---- connect.c: all on the service thread, except where it says otherwise ---- */
+/* ---- life.c: links that stand, on the service thread ---- */
 
 /* Starts watching a READY link. */
-void motet_link_watch(struct motet_link *link);
+motetResult_t motet_link_watch(struct motet_link *link);
 void motet_link_unwatch(struct motet_link *link);
+
+/* Does what time or other threads ask for: buries broken links. Returns when to look again. */
+uint64_t motet_links_tick(uint64_t now_ns);
+
+/* Says goodbye to all peers, sends what callers left behind and waits for their answer until deadline_ns. True when done. */
+bool motet_links_finish(uint64_t now_ns, uint64_t deadline_ns);
 
 /* ---- doorbell.c ---- */
 

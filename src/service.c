@@ -69,34 +69,35 @@ static int start_thread(void)
     return error;
 }
 
-static void release(void)
+void motet_service_close(void)
 {
     motet_descriptor_close(atomic_exchange(&wake_fd, -1));
     motet_descriptor_close(epoll_fd);
     epoll_fd = -1;
 }
 
-motetResult_t motet_service_start(uint64_t (*every_tick)(uint64_t now_ns))
+motetResult_t motet_service_open(void)
 {
-    tick = every_tick;
     epoll_fd = motet_descriptor_keep(epoll_create1(EPOLL_CLOEXEC));
     wake_fd = motet_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    int error = 0;
-    if (epoll_fd < 0 || wake_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0)
-        error = errno;
-    if (error == 0)
-        error = start_thread();
-    if (error == 0)
+    if (epoll_fd >= 0 && wake_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) == 0)
         return motetSuccess;
-    release();
-    return motet_fail(motetSystemError, "the service thread could not be started: %s", strerror(error));
+    int error = errno;
+    motet_service_close();
+    return motet_fail(motetSystemError, "the service thread's epoll could not be made: %s", strerror(error));
+}
+
+motetResult_t motet_service_start(uint64_t (*every_tick)(uint64_t now_ns))
+{
+    tick = every_tick;
+    int error = start_thread();
+    return error == 0 ? motetSuccess : motet_fail(motetSystemError, "the service thread could not be started: %s", strerror(error));
 }
 
 void motet_service_join(void)
 {
     pthread_join(thread, NULL);
-    release();
 }
 
 void motet_service_wake(void)
@@ -128,4 +129,10 @@ void motet_service_unwatch(struct motet_watch *watch)
 {
     if (watch->fd >= 0 && epoll_fd >= 0)
         epoll_ctl(epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+}
+
+void motet_service_forked(void)
+{
+    epoll_fd = -1;
+    wake_fd = -1;
 }

@@ -16,11 +16,15 @@ struct motet_watch {
     void *context;
 };
 
+/* Makes what watches need; the thread comes with the start, so that nothing runs before everything is set up. */
+motetResult_t motet_service_open(void);
+void motet_service_close(void);
+
 /* Starts the thread. `tick` runs after every wake-up; it returns when it wants to run again at the latest (UINT64_MAX: no need), or 0 to
  * end the thread. */
 motetResult_t motet_service_start(uint64_t (*tick)(uint64_t now_ns));
 
-/* Waits for the thread to end by its tick and releases everything. */
+/* Waits for the thread to end by its tick. */
 void motet_service_join(void);
 
 /* Makes the tick run soon. Any thread, async-signal-safe. */
@@ -32,5 +36,8 @@ void motet_service_rewatch(struct motet_watch *watch, uint32_t events);
 
 /* Stops watching; harmless when it was not watched. On the service thread, or when it is not running. */
 void motet_service_unwatch(struct motet_watch *watch);
+
+/* In a forked child, where the thread does not exist and all descriptors are closed. */
+void motet_service_forked(void);
 
 #endif

@@ -53,7 +53,8 @@ struct motet_transport {
     bool (*reach)(const struct motet_process *me, const struct motet_process *peer);
 
     /* Once per life of the library in this process: start listening, write this transport's record into me->addresses. `doorbell` is a
-     * descriptor whose writing wakes this process. An error means that this transport cannot be used here and is not fatal. */
+     * descriptor whose writing wakes this process. motetInvalidArgument: a setting is wrong, init fails. Other errors are quiet and mean
+     * that this transport cannot be used here. NULL: nothing to do. */
     motetResult_t (*open)(struct motet_process *me, int doorbell);
     /* Undoes open; accepts any state that open left. Channels are closed before. */
     void (*shutdown)(void);
@@ -63,6 +64,8 @@ struct motet_transport {
     /* Starts a connection to the index-th address of the peer, best first: a non-blocking stream socket that is writable when it
      * stands. -ENOENT after the last address. Writes the address, for error texts. */
     int (*dial)(const struct motet_process *me, const struct motet_process *peer, int index, char where[MOTET_WHERE_MAX]);
+    /* Sets what this transport wants of a connected socket; lane 0 is the control connection, 1, 2, ... the data connections. */
+    void (*tune)(int fd, int lane);
     /* Data connections that the dialing side adds to the first one (which stays the control connection). Equal at both ends. */
     int (*lanes)(void);
 

@@ -182,10 +182,10 @@ static void test_lane_write_outside_or_to_closed_key_is_dropped(void **state)
 static void test_lane_corrupted_header_ends_the_connection_with_a_cause(void **state)
 {
     (void)state;
-    struct motet_frame frames[] = {
+    struct motet_put frames[] = {
         {.magic = 1, .len = 8, .word_offset = 8},
-        {.magic = MOTET_FRAME_MAGIC, .len = MOTET_PUT_MAX + 1, .word_offset = 8},
-        {.magic = MOTET_FRAME_MAGIC, .len = 8, .word_offset = 9},
+        {.magic = MOTET_PUT_MAGIC, .len = MOTET_PUT_MAX + 1, .word_offset = 8},
+        {.magic = MOTET_PUT_MAGIC, .len = 8, .word_offset = 9},
     };
     for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
         struct fixture fixture;

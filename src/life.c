@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Links that stand, seen from the service thread: control messages, signs of death, output that callers left behind, and farewells.
+ * A broken link is buried in steps: whoever notices stores the cause; then what the peer sent before still arrives, for a short time;
+ * then the handlers are told. The end of one stream alone is no news: other streams of the same peer may still carry data. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "link.h"
+#include "window.h"
+
+#define MS        1000000ull
+#define STATUS_NS (50 * MS)   /* how long the exit status of a dead peer may take to become known */
+#define PART_NS   (200 * MS)  /* how long what a dead peer sent may still arrive */
+#define LEAVE_NS  (1000 * MS) /* the same for a peer that said goodbye, whose streams end by themselves */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- why a process ended ---- */
+
+/* The kernel's struct pidfd_info, first version, and the request that fills it (Linux 6.15 tells the exit status to anybody). */
+struct exit_info {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+};
+#define EXIT_INFO_REQUEST _IOWR(0xff, 11, struct exit_info)
+#define EXIT_INFO_EXIT    (1ull << 3)
+
+static bool exit_status(int pidfd, int *status)
+{
+    struct exit_info info = {.mask = EXIT_INFO_EXIT};
+    _Static_assert(sizeof(info) == 64, "as the kernel's");
+    if (pidfd < 0 || ioctl(pidfd, EXIT_INFO_REQUEST, &info) != 0 || !(info.mask & EXIT_INFO_EXIT))
+        return false;
+    *status = info.exit_code;
+    return true;
+}
+
+/* The peer's process or its control connection has ended: says why, as soon as that is known. */
+static uint64_t find_cause(struct motet_link *link, uint64_t now_ns)
+{
+    int status;
+    if (exit_status(link->life_watch.fd, &status)) {
+        if (WIFSIGNALED(status))
+            motet_link_break(link, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        else
+            motet_link_break(link, "exited with status %d", WEXITSTATUS(status));
+        return 0;
+    }
+    if (now_ns < link->gone_ns + (link->life_watch.fd >= 0 ? STATUS_NS : 0))
+        return now_ns + 2 * MS;
+    motet_link_break(link, link->life_watch.fd >= 0 ? "gone (exit status unknown)" : "gone: it closed its connections without farewell");
+    return 0;
+}
+
+/* ---- events ---- */
+
+static void life_ready(void *context, uint32_t events)
+{
+    struct motet_link *link = context;
+    (void)events;
+    motet_service_unwatch(&link->life_watch);
+    if (link->gone_ns == 0)
+        link->gone_ns = motet_now_ns();
+}
+
+static void read_control(struct motet_link *link)
+{
+    int result;
+    while ((result = motet_mailbox_read(&link->control, false)) == 1) {
+        const struct motet_message *message = &link->control.message;
+        if (message->kind == MOTET_MESSAGE_BYE)
+            motet_link_break(link, "left: it destroyed its last communicator");
+        else if (message->kind > MOTET_CONTROL_DEATH && message->kind <= MOTET_CONTROL_ANSWER)
+            motet_window_deliver(message->key, &link->endpoint, (enum motet_control)message->kind, link->control.body, message->len);
+    }
+    if (result == 0)
+        return;
+    motet_service_unwatch(&link->control_watch);
+    if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH)
+        motet_link_break(link, "silent for too long: host or network down (%s)", strerror(-result));
+    else if (result == -EBADMSG)
+        motet_link_break(link, "sent bytes that make no sense (corrupted connection)");
+    else if (link->gone_ns == 0)
+        link->gone_ns = motet_now_ns();
+}
+
+static void control_ready(void *context, uint32_t events)
+{
+    struct motet_link *link = context;
+    if (events & EPOLLOUT) {
+        pthread_mutex_lock(&link->control_lock);
+        int error = motet_mailbox_flush(&link->control);
+        if (error < 0 || !motet_mailbox_pending(&link->control))
+            motet_service_rewatch(&link->control_watch, EPOLLIN | EPOLLRDHUP);
+        pthread_mutex_unlock(&link->control_lock);
+    }
+    if (events & ~(uint32_t)EPOLLOUT)
+        read_control(link);
+}
+
+/* Once per arming: the stream takes more, or it has ended. */
+static void lane_ready(void *context, uint32_t events)
+{
+    struct motet_lane_watch *watch = context;
+    struct motet_link *link = watch->link;
+    struct motet_lane *lane = &link->lanes[watch->lane];
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        for (int reads = 0; reads < 16 && motet_link_read_lane(link, watch->lane); reads++)
+            continue;
+    /* Armed for the end again, then for output: whoever puts between the two finds `armed` set and leaves its rest to the flush below. */
+    if (!(atomic_load(&link->ended) & 1u << watch->lane))
+        motet_service_rewatch(&watch->watch, EPOLLRDHUP | EPOLLONESHOT);
+    atomic_store(&lane->armed, false);
+    if (atomic_load(&link->broken))
+        return;
+    motet_link_flush_lane(link, watch->lane);
+    if (atomic_load(&lane->pending))
+        motet_link_arm_output(link, watch->lane);
+}
+
+/* ---- watching ---- */
+
+motetResult_t motet_link_watch(struct motet_link *link)
+{
+    const struct motet_transport *transport = link->endpoint.transport;
+    link->control_watch = (struct motet_watch){.fd = link->control.fd, .ready = control_ready, .context = link};
+    TRY(motet_service_watch(&link->control_watch, EPOLLIN | EPOLLRDHUP));
+    link->life_watch = (struct motet_watch){.fd = transport->watch ? transport->watch(link->channel) : -1, .ready = life_ready, .context = link};
+    if (link->life_watch.fd >= 0)
+        TRY(motet_service_watch(&link->life_watch, EPOLLIN));
+    for (int i = 0; i < link->nlanes; i++) {
+        struct motet_lane_watch *watch = &link->lane_watches[i];
+        *watch = (struct motet_lane_watch){.link = link, .lane = i};
+        watch->watch = (struct motet_watch){.fd = transport->descriptor(link->channel, i), .ready = lane_ready, .context = watch};
+        TRY(motet_service_watch(&watch->watch, EPOLLRDHUP | EPOLLONESHOT));
+        motet_doorbell_add(watch->watch.fd, link->serial, i);
+    }
+    return motetSuccess;
+}
+
+void motet_link_unwatch(struct motet_link *link)
+{
+    motet_service_unwatch(&link->control_watch);
+    motet_service_unwatch(&link->life_watch);
+    for (int i = 0; i < link->nlanes; i++) {
+        motet_service_unwatch(&link->lane_watches[i].watch);
+        motet_doorbell_remove(link->lane_watches[i].watch.fd);
+    }
+}
+
+/* ---- burial ---- */
+
+static bool all_ended(struct motet_link *link)
+{
+    return atomic_load(&link->ended) == (1u << link->nlanes) - 1;
+}
+
+/* Reads once more what has arrived on all lanes. */
+static void read_rest(struct motet_link *link)
+{
+    for (int i = 0; i < link->nlanes; i++)
+        while (motet_link_read_lane(link, i))
+            continue;
+}
+
+/* One READY link under the lock: when to look again, 0 when it must be buried now. */
+static uint64_t tick_link(struct motet_link *link, uint64_t now_ns)
+{
+    bool broken = atomic_load_explicit(&link->caused, memory_order_acquire);
+    if (!broken && link->gone_ns != 0) {
+        uint64_t again_ns = find_cause(link, now_ns);
+        if (again_ns != 0)
+            return again_ns;
+        broken = true;
+    }
+    if (!broken && atomic_load(&link->ended) != 0) {
+        if (link->ended_ns == 0)
+            link->ended_ns = now_ns;
+        if (now_ns < link->ended_ns + LEAVE_NS)
+            return link->ended_ns + LEAVE_NS;
+        motet_link_break(link, "a data connection was closed");
+        broken = true;
+    }
+    if (!broken)
+        return UINT64_MAX;
+    if (link->part_ns == 0)
+        link->part_ns = now_ns + (link->gone_ns ? PART_NS : LEAVE_NS);
+    if (link->nlanes == 0 || all_ended(link) || now_ns >= link->part_ns)
+        return 0;
+    return link->part_ns;
+}
+
+/* Out of the table, not watched, announced. */
+static void bury(struct motet_link *link)
+{
+    motet_link_unwatch(link);
+    read_rest(link);
+    if (link->nlanes > 0) /* a peer that said goodbye waits for the end of these streams before it closes its own */
+        link->endpoint.transport->finish(link->channel);
+    INFO(MOTET_LOG_NET, "pid %d on %s: %s", link->endpoint.process.pid, link->endpoint.process.host_name, link->endpoint.cause);
+    motet_link_announce(link);
+    pthread_mutex_lock(&motet_links_lock);
+    motet_links_remove(link);
+    pthread_mutex_unlock(&motet_links_lock);
+}
+
+uint64_t motet_links_tick(uint64_t now_ns)
+{
+    for (;;) {
+        uint64_t wake_ns = UINT64_MAX;
+        struct motet_link *due = NULL;
+        pthread_mutex_lock(&motet_links_lock);
+        for (struct motet_link *link = motet_links; link && !due; link = link->next) {
+            uint64_t again_ns = link->state == MOTET_LINK_READY && link->channel ? tick_link(link, now_ns) : UINT64_MAX;
+            if (again_ns == 0)
+                due = link;
+            wake_ns = earlier(wake_ns, again_ns);
+        }
+        pthread_mutex_unlock(&motet_links_lock);
+        if (!due)
+            return wake_ns;
+        bury(due); /* outside the lock: handlers run */
+    }
+}
+
+/* ---- farewell ---- */
+
+static bool output_waits(struct motet_link *link)
+{
+    bool waits = false;
+    for (int i = 0; i < link->nlanes; i++)
+        waits = waits || atomic_load(&link->lanes[i].pending);
+    return waits;
+}
+
+/* One link of a process that closes: true when nothing more is due. */
+static bool finish_link(struct motet_link *link, uint64_t now_ns, uint64_t deadline_ns)
+{
+    if (!link->channel || link->state != MOTET_LINK_READY || atomic_load(&link->broken) || now_ns >= deadline_ns)
+        return true;
+    if (!link->finished && output_waits(link))
+        return false; /* the lanes' watches send it */
+    if (!link->finished) {
+        link->finished = true;
+        if (link->nlanes > 0)
+            link->endpoint.transport->finish(link->channel);
+        motet_link_say(link, MOTET_MESSAGE_BYE, 0, NULL, 0);
+    }
+    /* Closing a socket with unread input would throw away what the peer has not read yet: so the peer's streams must end first. */
+    return link->nlanes == 0 ? !motet_mailbox_pending(&link->control) : all_ended(link);
+}
+
+bool motet_links_finish(uint64_t now_ns, uint64_t deadline_ns)
+{
+    bool done = true;
+    pthread_mutex_lock(&motet_links_lock);
+    for (struct motet_link *link = motet_links; link; link = link->next)
+        done = finish_link(link, now_ns, deadline_ns) && done;
+    pthread_mutex_unlock(&motet_links_lock);
+    return done;
+}
