@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The cost model: work of a step, volume of a schedule, and time of all schedules against each other.
+ *
+ * Time. Steps run in the order in which they can start. A position's core does one thing at a time; a host's link to other hosts carries
+ * one byte at a time each way. A step can forward its first piece long before its last one has come, so each step has two times: `head`,
+ * when its first piece leaves, and `tail`, when it is complete. Only + - * / and comparisons are used: all ranks get the same bits. */
+#include "cost.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "graph.h"
+
+/* Two cores that share a last-level cache, and 2 GB/s of TCP. Measured: 4 bytes moved per byte of a two-shot all-reduce of 64 KB - 1 MB at
+ * 110 bytes/ns near, half of it far; ping-pong 0.05 - 0.25 us one way; 1.1 us per yield with switch. */
+const struct motet_cost_machine motet_cost_default = {
+    .link =
+        {
+            [MOTET_LINK_THREADS] = {.latency_ns = 150, .message_ns = 40, .bytes_per_ns = 10},
+            [MOTET_LINK_SHARED] = {.latency_ns = 150, .message_ns = 40, .bytes_per_ns = 10},
+            [MOTET_LINK_NET] = {.latency_ns = 15000, .message_ns = 2000, .bytes_per_ns = 2},
+        },
+    .step_ns = 30,
+    .core_bytes_per_ns = 40,
+    .combine_bytes_per_ns = 200,
+    .switch_ns = 1100,
+    .piece_bytes = 16384,
+};
+
+/* Shapes with more positions are extrapolated; inside one host the ranks that ask share its cores, so there it is fewer. */
+#define EXACT_RANKS_ONE_HOST  32
+#define EXACT_RANKS_MANY_HOST 64
+
+/* What a reader of many schedules needs at hand. */
+struct model {
+    const struct motet_shape *shape;
+    const struct motet_cost_world *world;
+    const struct motet_cost_machine *machine;
+    const struct motet_cost_load *load;
+    double chunk_bytes, wide_ratio;
+};
+
+static struct model make_model(const struct motet_shape *shape, const struct motet_cost_world *world,
+                               const struct motet_cost_load *load, int nchunks)
+{
+    return (struct model){
+        .shape = shape,
+        .world = world,
+        .machine = world->machine ? world->machine : &motet_cost_default,
+        .load = load,
+        .chunk_bytes = load->bytes / nchunks,
+        .wide_ratio = load->wide_size > load->size ? load->wide_size / load->size : 1,
+    };
+}
+
+static int host_of(const struct motet_shape *shape, int position)
+{
+    int low = 0, high = shape->nhosts;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (shape->host_first[middle] <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static enum motet_link_class link_class(const struct model *model, int host, int other_host)
+{
+    if (host != other_host)
+        return MOTET_LINK_NET;
+    return model->world->same_process ? MOTET_LINK_THREADS : MOTET_LINK_SHARED;
+}
+
+/* ---- Work of one step ---- */
+
+struct step_work {
+    double out, in;  /* bytes of one message */
+    double core;     /* loads + stores without what the network costs */
+    double combined; /* operand bytes that are added up */
+    int sends, receives;
+};
+
+/* Whether readers of the same process find the message where it lies: a stored result of its width, or one local operand. */
+static bool is_published(const struct motet_step *step, int operands, bool sends_wide)
+{
+    return step->dst != MOTET_NONE ? motet_plane_is_wide(step->dst) == sends_wide : step->src != MOTET_NONE && operands == 1;
+}
+
+static struct step_work work_of(const struct model *model, const struct motet_step *step, int position)
+{
+    int nranks = model->shape->nranks, operands = motet_step_operands(step, position, nranks);
+    bool sends_wide = motet_step_sends_wide(step, position, nranks);
+    double narrow = model->chunk_bytes * step->n, wide = narrow * model->wide_ratio;
+    struct step_work work = {
+        .out = sends_wide ? wide : narrow,
+        .in = step->flags & MOTET_WIDE ? wide : narrow,
+        .sends = motet_peers_count(step->to, position, nranks),
+        .receives = motet_peers_count(step->from, position, nranks),
+    };
+    double local = motet_plane_is_wide(step->src) ? wide : narrow;
+    double loads = work.receives * work.in + (step->src == MOTET_NONE ? 0 : step->nsrc * local);
+    bool found = work.sends > 0 && model->world->same_process && is_published(step, operands, sends_wide);
+    work.combined = operands > 1 ? loads : 0;
+    if (step->dst != MOTET_NONE)
+        work.core = loads + (motet_plane_is_wide(step->dst) ? wide : narrow);
+    else if (!found)
+        work.core = loads;
+    if (work.sends > 0 && !found) /* staged once; a stored result is read again for it */
+        work.core += step->dst != MOTET_NONE ? 2 * work.out : work.out;
+    return work;
+}
+
+/* ---- Volume ---- */
+
+void motet_cost_volume(const struct motet_schedule *schedule, const struct motet_shape *shape, const struct motet_cost_world *world,
+                       const struct motet_cost_load *load, struct motet_cost_volume *volume)
+{
+    struct model model = make_model(shape, world, load, motet_schedule_nchunks(schedule));
+    int p = schedule->position, nranks = schedule->nranks, host = host_of(shape, p);
+    *volume = (struct motet_cost_volume){0};
+    for (int s = 0; s < schedule->nsteps; s++) {
+        const struct motet_step *step = &schedule->steps[s];
+        struct step_work work = work_of(&model, step, p);
+        volume->rounds += (step->flags & MOTET_ENDS_ROUND) || s == schedule->nsteps - 1;
+        volume->messages_sent += work.sends;
+        volume->messages_received += work.receives;
+        volume->sent += work.sends * work.out;
+        volume->received += work.receives * work.in;
+        volume->core += work.core;
+        for (int i = 0; i < work.sends; i++)
+            volume->sent_net += host_of(shape, motet_peers_at(step->to, i, p, nranks)) != host ? work.out : 0;
+        for (int i = 0; i < work.receives; i++)
+            volume->received_net += host_of(shape, motet_peers_at(step->from, i, p, nranks)) != host ? work.in : 0;
+    }
+}
+
+motetResult_t motet_cost_bytes(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                               const struct motet_cost_world *world, const struct motet_cost_load *load,
+                               struct motet_cost_volume *volume)
+{
+    struct motet_schedule schedule = {0};
+    algorithm->build(&schedule, shape);
+    motet_schedule_expand(&schedule);
+    bool ok = !schedule.out_of_memory;
+    if (ok)
+        motet_cost_volume(&schedule, shape, world, load, volume);
+    motet_schedule_free(&schedule);
+    return ok ? motetSuccess
+              : motet_fail(motetSystemError, "out of memory for the schedule of %s on %d ranks", algorithm->name, shape->nranks);
+}
+
+/* ---- Time ---- */
+
+struct timing {
+    const struct model *model;
+    const struct motet_graph *graph;
+    double crowd;        /* ranks that share one core, at least 1 */
+    double *first, *all; /* per step: when its first piece, and everything, has come from its round and its senders */
+    int32_t *pending;    /* per step: messages not there yet, + 1 while its round is closed */
+    double *free_at, *work, *round_done;  /* per position: core is free; work so far; last step of the open round */
+    int32_t *left;                        /* per position: steps of the open round that have not run */
+    int32_t *host;                        /* of a position */
+    double *out_free, *in_free, *carried; /* per host: its link is free, each way; time it was busy outwards */
+    int32_t *heap, nheap;
+    double done; /* the last step so far */
+};
+
+static bool starts_before(const struct timing *timing, int a, int b)
+{
+    return timing->first[a] < timing->first[b] || (timing->first[a] <= timing->first[b] && a < b);
+}
+
+static void heap_push(struct timing *timing, int g)
+{
+    int at = timing->nheap++;
+    for (; at > 0 && starts_before(timing, g, timing->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        timing->heap[at] = timing->heap[(at - 1) / 2];
+    timing->heap[at] = g;
+}
+
+static int heap_pop(struct timing *timing)
+{
+    int top = timing->heap[0], last = timing->heap[--timing->nheap], at = 0;
+    for (int child; (child = 2 * at + 1) < timing->nheap; at = child) {
+        if (child + 1 < timing->nheap && starts_before(timing, timing->heap[child + 1], timing->heap[child]))
+            child++;
+        if (!starts_before(timing, timing->heap[child], last))
+            break;
+        timing->heap[at] = timing->heap[child];
+    }
+    timing->heap[at] = last;
+    return top;
+}
+
+static void later(double *time, double than)
+{
+    if (*time < than)
+        *time = than;
+}
+
+static void one_less(struct timing *timing, int g)
+{
+    if (--timing->pending[g] == 0)
+        heap_push(timing, g);
+}
+
+static void open_round(struct timing *timing, int p, int first, double at)
+{
+    const struct motet_graph *graph = timing->graph;
+    if (first == graph->first_step[p + 1])
+        return;
+    timing->left[p] = graph->round_end[first] - first;
+    timing->round_done[p] = at;
+    for (int g = first; g < graph->round_end[first]; g++) {
+        later(&timing->first[g], at);
+        later(&timing->all[g], at);
+        one_less(timing, g);
+    }
+}
+
+/* One message of `bytes` from a step with these times to step g. */
+static void deliver(struct timing *timing, int from_host, int g, double head, double tail, double bytes)
+{
+    const struct motet_cost_machine *machine = timing->model->machine;
+    int to_host = timing->host[timing->graph->position[g]];
+    enum motet_link_class class = link_class(timing->model, from_host, to_host);
+    double latency = machine->link[class].latency_ns;
+    if (timing->crowd > 1)
+        latency += machine->switch_ns * timing->crowd;
+    if (class == MOTET_LINK_NET) {
+        double on_wire = bytes / machine->link[class].bytes_per_ns;
+        double piece = bytes > machine->piece_bytes ? on_wire * machine->piece_bytes / bytes : on_wire;
+        later(&timing->out_free[from_host], head);
+        head = timing->out_free[from_host] + piece;
+        timing->out_free[from_host] += on_wire;
+        timing->carried[from_host] += on_wire;
+        later(&tail, timing->out_free[from_host]);
+        later(&timing->in_free[to_host], head - piece);
+        timing->in_free[to_host] += on_wire;
+        later(&tail, timing->in_free[to_host]);
+    }
+    later(&timing->first[g], head + latency);
+    later(&timing->all[g], tail + latency);
+    one_less(timing, g);
+}
+
+/* Work of the core per message, and for the kernel's copies of what other hosts are sent or send. */
+static double message_ns(const struct timing *timing, int g, const struct step_work *work)
+{
+    const struct motet_graph *graph = timing->graph;
+    const struct motet_cost_machine *machine = timing->model->machine;
+    int host = timing->host[graph->position[g]];
+    double ns = 0;
+    for (int m = graph->out_first[g]; m < graph->out_first[g + 1]; m++) {
+        enum motet_link_class class = link_class(timing->model, host, timing->host[graph->position[graph->out[m]]]);
+        bool first_local = class != MOTET_LINK_NET && m == graph->out_first[g];
+        ns += class == MOTET_LINK_NET ? machine->link[class].message_ns + 2 * work->out / machine->core_bytes_per_ns
+              : first_local           ? machine->link[class].message_ns /* one line, however many read it */
+                                      : 0;
+    }
+    for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++) {
+        enum motet_link_class class = link_class(timing->model, host, timing->host[graph->position[graph->in[k]]]);
+        ns += machine->link[class].message_ns + (class == MOTET_LINK_NET ? 2 * work->in / machine->core_bytes_per_ns : 0);
+    }
+    return ns;
+}
+
+static void run_step(struct timing *timing, int g)
+{
+    const struct motet_graph *graph = timing->graph;
+    const struct motet_cost_machine *machine = timing->model->machine;
+    int p = graph->position[g];
+    const struct motet_step *step = motet_graph_step(graph, g);
+    struct step_work work = work_of(timing->model, step, p);
+    double fixed = timing->crowd * (machine->step_ns + message_ns(timing, g, &work));
+    double moving = timing->crowd * (work.core / machine->core_bytes_per_ns + work.combined / machine->combine_bytes_per_ns);
+    double bytes = work.out > work.in ? work.out : work.in;
+    double first_piece = bytes > machine->piece_bytes ? moving * machine->piece_bytes / bytes : moving;
+    later(&timing->free_at[p], timing->first[g]);
+    double head = timing->free_at[p] + fixed + first_piece;
+    timing->free_at[p] += fixed + moving;
+    timing->work[p] += fixed + moving;
+    double tail = timing->all[g] + first_piece;
+    later(&tail, timing->free_at[p]);
+    later(&timing->round_done[p], tail);
+    later(&timing->done, tail);
+    for (int m = graph->out_first[g]; m < graph->out_first[g + 1]; m++)
+        deliver(timing, timing->host[p], graph->out[m], head, tail, work.out);
+    if (--timing->left[p] == 0)
+        open_round(timing, p, graph->round_end[g], timing->round_done[p]);
+}
+
+static void run_all(struct timing *timing)
+{
+    const struct motet_graph *graph = timing->graph;
+    for (int p = 0; p < graph->nranks; p++)
+        timing->host[p] = host_of(timing->model->shape, p);
+    for (int g = 0; g < graph->nsteps; g++)
+        timing->pending[g] = 1 + graph->in_first[g + 1] - graph->in_first[g];
+    for (int p = 0; p < graph->nranks; p++)
+        open_round(timing, p, graph->first_step[p], 0);
+    while (timing->nheap > 0)
+        run_step(timing, heap_pop(timing));
+}
+
+/* Time of one tile, and what the busiest core or link needs for it: the least time between two tiles. */
+static bool time_tile(const struct model *model, const struct motet_graph *graph, double *tile_ns, double *busiest_ns)
+{
+    size_t nsteps = (size_t)graph->nsteps + 1, nranks = (size_t)graph->nranks, nhosts = (size_t)model->shape->nhosts;
+    double *times = calloc(2 * nsteps + 3 * nranks + 3 * nhosts, sizeof(*times));
+    int32_t *numbers = calloc(2 * nsteps + 2 * nranks, sizeof(*numbers));
+    bool ok = times && numbers;
+    if (ok) {
+        struct timing timing = {.model = model, .graph = graph, .crowd = 1, .first = times, .pending = numbers};
+        if (model->world->ncpus > 0 && model->world->local_ranks > model->world->ncpus)
+            timing.crowd = (double)model->world->local_ranks / model->world->ncpus;
+        timing.all = times + nsteps;
+        timing.free_at = timing.all + nsteps;
+        timing.work = timing.free_at + nranks;
+        timing.round_done = timing.work + nranks;
+        timing.out_free = timing.round_done + nranks;
+        timing.in_free = timing.out_free + nhosts;
+        timing.carried = timing.in_free + nhosts;
+        timing.heap = numbers + nsteps;
+        timing.left = timing.heap + nsteps;
+        timing.host = timing.left + nranks;
+        run_all(&timing);
+        *tile_ns = timing.done;
+        *busiest_ns = 0;
+        for (size_t p = 0; p < nranks; p++)
+            later(busiest_ns, timing.work[p]);
+        for (size_t h = 0; h < nhosts; h++)
+            later(busiest_ns, timing.carried[h]);
+    }
+    free(times);
+    free(numbers);
+    return ok;
+}
+
+/* Times the load tile by tile; two tiles are in flight. */
+static bool time_graph(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
+                       const struct motet_cost_load *load, double *time_ns)
+{
+    const struct motet_schedule *schedule = &graph->schedules[0];
+    struct motet_cost_load tile = *load;
+    int nchunks = motet_schedule_nchunks(schedule);
+    double ntiles = 1, tile_ns, busiest_ns;
+    if (world->lane_bytes > 0 && schedule->stage_chunks > 0) {
+        double most = world->lane_bytes / schedule->stage_chunks * nchunks;
+        if (load->wide_size > load->size)
+            most *= load->size / load->wide_size;
+        if (load->bytes > most)
+            ntiles = (double)(int64_t)(load->bytes / most) + 1;
+    }
+    tile.bytes = load->bytes / ntiles;
+    struct model model = make_model(shape, world, &tile, nchunks);
+    if (!time_tile(&model, graph, &tile_ns, &busiest_ns))
+        return false;
+    later(&busiest_ns, tile_ns / 2);
+    *time_ns = tile_ns + (ntiles - 1) * busiest_ns;
+    return true;
+}
+
+/* Time for a shape of few positions: everything is built. */
+static motetResult_t predict_exactly(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                                     const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
+{
+    struct motet_schedule *schedules = calloc((size_t)shape->nranks, sizeof(*schedules));
+    struct motet_graph graph = {0};
+    bool ok = schedules;
+    for (int p = 0; ok && p < shape->nranks; p++) {
+        struct motet_shape own = *shape;
+        own.position = p;
+        algorithm->build(&schedules[p], &own);
+        motet_schedule_expand(&schedules[p]);
+        ok = !schedules[p].out_of_memory;
+    }
+    ok = ok && motet_graph_build(&graph, schedules, shape->nranks) && time_graph(&graph, shape, world, load, time_ns);
+    motet_graph_free(&graph);
+    for (int p = 0; schedules && p < shape->nranks; p++)
+        motet_schedule_free(&schedules[p]);
+    free(schedules);
+    return ok ? motetSuccess
+              : motet_fail(motetSystemError, "out of memory while predicting the time of %s %s on %d ranks",
+                           motet_collective_name(algorithm->collective), algorithm->name, shape->nranks);
+}
+
+/* The same world with n positions, a power of two: as many ranks per host as far as at least two hosts remain. */
+static motetResult_t predict_smaller(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int n,
+                                     const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
+{
+    int host_first[EXACT_RANKS_MANY_HOST + 1], nhosts = 1;
+    while (shape->nhosts > 1 && nhosts < n && (nhosts < 2 || (int64_t)2 * nhosts * shape->nranks <= (int64_t)shape->nhosts * n))
+        nhosts *= 2;
+    for (int h = 0; h <= nhosts; h++)
+        host_first[h] = h * (n / nhosts);
+    struct motet_shape smaller = {.nranks = n, .nhosts = nhosts, .host_first = host_first};
+    return predict_exactly(algorithm, &smaller, world, load, time_ns);
+}
+
+/* What a quantity is at nranks if it is q, h and f at n / 4, n / 2 and n. Each doubling adds growth times what the last one added: 1 for
+ * logarithms, 2 for chains, 1/2 for what approaches a limit. */
+static double extrapolate(double q, double h, double f, int n, int nranks)
+{
+    double added = f - h, before = h - q, growth = before > 0 ? added / before : 1;
+    if (added <= 0)
+        return f;
+    growth = growth < 0.5 ? 0.5 : growth > 2.2 ? 2.2 : growth;
+    for (added *= growth; nranks >= 2 * n; n *= 2, added *= growth)
+        f += added;
+    return f + added * (nranks - n) / n;
+}
+
+motetResult_t motet_cost_predict(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                                 const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
+{
+    int n = shape->nhosts > 1 ? EXACT_RANKS_MANY_HOST : EXACT_RANKS_ONE_HOST;
+    if (shape->nranks <= n)
+        return predict_exactly(algorithm, shape, world, load, time_ns);
+    /* Latency and the rest grow differently. */
+    struct motet_cost_load nothing = {.bytes = 0, .size = load->size, .wide_size = load->wide_size};
+    double latency[3], rest[3];
+    for (int k = 0; k < 3; k++) {
+        TRY(predict_smaller(algorithm, shape, n >> (2 - k), world, &nothing, &latency[k]));
+        TRY(predict_smaller(algorithm, shape, n >> (2 - k), world, load, &rest[k]));
+        rest[k] -= latency[k];
+    }
+    *time_ns = extrapolate(latency[0], latency[1], latency[2], n, shape->nranks) +
+               extrapolate(rest[0], rest[1], rest[2], n, shape->nranks);
+    return motetSuccess;
+}
