@@ -39,6 +39,7 @@ static motetResult_t look_for_failure(struct motet_boot *boot)
     char text[900];
     motetResult_t code = motet_failure_parse(value, len, text, sizeof(text));
     free(value);
+    boot->heard = true;
     return motet_fail(code, "%s", text);
 }
 
@@ -86,35 +87,51 @@ static void list_ranks(const uint8_t *marks, int nranks, uint8_t wanted, char *t
         snprintf(text + at, size - at, ", ...");
 }
 
-motetResult_t motet_boot_timed_out(struct motet_boot *boot, const char *stage, const char *suffix)
+/* Asks for every rank's key: marks 0 missing, 1 came, 2 not asked. A failure that others tell meanwhile is returned: they were first. */
+static motetResult_t probe_ranks(struct motet_boot *boot, const char *stage, const char *suffix, uint8_t *marks, int *ncame)
 {
-    char key[MOTET_BOOT_KEY_MAX + 1], missing[200], seen[200];
-    uint8_t *marks = calloc((size_t)boot->nranks, 1); /* 0 missing, 1 seen, 2 not asked */
+    char key[MOTET_BOOT_KEY_MAX + 1];
     uint64_t stop_ns = motet_now_ns() + PROBES_NS;
-    double waited = (double)(motet_now_ns() - boot->opened_ns) / 1e9;
-    int nseen = 0;
-    if (!marks)
-        return motet_fail(motetTimeout, "rank %d of %d: timed out after %.1f s at %s", boot->rank, boot->nranks, waited,
-                          boot->where);
+    *ncame = 0;
     for (int rank = 0; rank < boot->nranks; rank++) {
         void *value = NULL;
         size_t len;
+        motetResult_t result = motetSuccess;
         snprintf(key, sizeof(key), "%s.%d%s", stage, rank, suffix);
-        if (rank != boot->rank && motet_now_ns() > stop_ns)
+        if (rank != boot->rank && motet_now_ns() > stop_ns) {
             marks[rank] = 2;
-        else
-            marks[rank] = rank == boot->rank || boot->kind->get(boot, key, &value, &len, motet_now_ns() + PROBE_NS) == motetSuccess;
-        nseen += marks[rank] == 1;
+            continue;
+        }
+        if (rank != boot->rank)
+            result = boot->kind->get(boot, key, &value, &len, motet_now_ns() + PROBE_NS);
         free(value);
+        if (boot->heard || (result != motetSuccess && result != motetTimeout))
+            return result;
+        marks[rank] = result == motetSuccess;
+        *ncame += marks[rank];
     }
-    list_ranks(marks, boot->nranks, 0, missing, sizeof(missing));
-    list_ranks(marks, boot->nranks, 1, seen, sizeof(seen));
+    return motetSuccess;
+}
+
+motetResult_t motet_boot_timed_out(struct motet_boot *boot, const char *stage, const char *suffix)
+{
+    char missing[200], came[200];
+    double waited = (double)(motet_now_ns() - boot->opened_ns) / 1e9;
+    uint8_t *marks = calloc((size_t)boot->nranks, 1);
+    int ncame = 0;
+    motetResult_t result = marks ? probe_ranks(boot, stage, suffix, marks, &ncame) : motetSystemError;
+    if (marks && result == motetSuccess) {
+        list_ranks(marks, boot->nranks, 0, missing, sizeof(missing));
+        list_ranks(marks, boot->nranks, 1, came, sizeof(came));
+        result = motet_fail(motetTimeout,
+                            "rank %d of %d: timed out after %.1f s in exchange %u at %s: missing ranks: %s; %d of %d ranks "
+                            "came: %s",
+                            boot->rank, boot->nranks, waited, boot->round, boot->where, missing, ncame, boot->nranks, came);
+    } else if (!marks) {
+        result =
+            motet_fail(motetTimeout, "rank %d of %d: timed out after %.1f s at %s", boot->rank, boot->nranks, waited, boot->where);
+    }
     free(marks);
-    motetResult_t result =
-        motet_fail(motetTimeout,
-                   "rank %d of %d: timed out after %.1f s in exchange %u at %s: missing ranks: %s; "
-                   "%d of %d ranks came: %s",
-                   boot->rank, boot->nranks, waited, boot->round, boot->where, missing, nseen, boot->nranks, seen);
     return result;
 }
 
@@ -308,7 +325,7 @@ motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, si
     motetResult_t result = len > BLOB_MAX ? motet_fail(motetInternalError, "a blob of %zu bytes", len)
                                           : exchange(boot, blob, len, &combined, &combined_len);
     snprintf(stage, sizeof(stage), "gather%u", boot->round);
-    if (result == motetTimeout)
+    if (result == motetTimeout && !boot->heard)
         result = motet_boot_timed_out(boot, stage, ".0");
     if (result == motetSuccess && !motet_boot_unpack(combined, combined_len, boot->nranks, all, lens))
         result = motet_fail(motetInternalError, "rank %d: exchange %u at %s is malformed", boot->rank, boot->round, boot->where);
@@ -323,7 +340,7 @@ void motet_boot_give_up_as(struct motet_boot *boot, motetResult_t code, const ch
 {
     char copy[700], whole[800];
     uint8_t value[900];
-    if (!boot->kind || boot->gave_up || boot->nranks == 1)
+    if (!boot->kind || boot->gave_up || boot->heard || boot->nranks == 1)
         return;
     boot->gave_up = true;
     snprintf(copy, sizeof(copy), "%s", text); /* text may be this thread's last sentence, which the next failure replaces */

@@ -48,6 +48,7 @@ struct motet_boot {
     uint64_t opened_ns;          /* when open began */
     unsigned round;              /* collective exchanges so far: part of their keys */
     bool gave_up;                /* the others have been told */
+    bool heard;                  /* another rank told of a failure: an error returned since then, of any code, is its */
     void *state;                 /* private to the kind */
 };
 

@@ -171,7 +171,7 @@ motetResult_t motet_meeting_hold(struct motet_boot *boot)
     motetResult_t result = say_hello(boot, card);
     if (result == motetSuccess)
         result = boot->rank == 0 ? welcome_all(boot, card) : be_welcomed(boot, card);
-    if (result == motetTimeout)
+    if (result == motetTimeout && !boot->heard)
         result = motet_boot_timed_out(boot, "hello", "");
     if (result != motetSuccess)
         motet_boot_give_up_as(boot, result, motet_error_text());

@@ -79,11 +79,14 @@ static bool is_sending(const struct motet_session *session)
 /* Next part of the current message. False: no room now, or dead. */
 static bool send_some(struct motet_session *session)
 {
-    size_t skip = session->sent < session->head_len ? session->sent : session->head_len;
-    size_t body_skip = session->sent - skip;
-    struct iovec parts[2] = {{session->head + skip, session->head_len - skip},
-                             {(void *)(uintptr_t)(session->body + body_skip), session->body_len - body_skip}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = session->body_len > body_skip ? 2 : 1};
+    size_t head_sent = session->sent < session->head_len ? session->sent : session->head_len;
+    struct iovec parts[2] = {{session->head + head_sent, session->head_len - head_sent}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 1};
+    if (session->body_len > 0) {
+        size_t body_sent = session->sent - head_sent;
+        parts[1] = (struct iovec){(void *)(uintptr_t)(session->body + body_sent), session->body_len - body_sent};
+        message.msg_iovlen = 2;
+    }
     ssize_t put = sendmsg(session->fd, &message, MSG_NOSIGNAL);
     if (put >= 0)
         session->sent += (size_t)put;

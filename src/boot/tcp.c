@@ -89,7 +89,7 @@ static motetResult_t read_frame(struct motet_boot *boot, enum motet_frame_type *
     motetResult_t code = motet_failure_parse(*value, *len, text, sizeof(text));
     free(*value);
     *value = NULL;
-    tcp->broken = true;
+    tcp->broken = boot->heard = true;
     return motet_fail(code, "%s", text);
 }
 
@@ -119,7 +119,7 @@ static motetResult_t write_frame(struct motet_boot *boot, enum motet_frame_type 
         free(rest);
         result = read_frame(boot, &ignored, &rest, &rest_len, motet_now_ns() + CANCEL_NS);
     } while (result == motetSuccess);
-    return result == motetTimeout ? lost(boot, "Broken pipe") : result;
+    return result == motetTimeout && !tcp->broken ? lost(boot, "Broken pipe") : result;
 }
 
 static motetResult_t check_usable(struct motet_boot *boot)
@@ -141,15 +141,16 @@ static motetResult_t put(struct motet_boot *boot, const char *key, const void *v
 
 static motetResult_t get(struct motet_boot *boot, const char *key, void **value, size_t *len, uint64_t deadline_ns)
 {
+    struct tcp *tcp = boot->state;
     enum motet_frame_type type;
     *value = NULL;
     TRY(check_usable(boot));
     TRY(write_frame(boot, MOTET_FRAME_GET, key, NULL, 0, deadline_ns));
     motetResult_t result = read_frame(boot, &type, value, len, deadline_ns);
-    if (result == motetTimeout) {
+    if (result == motetTimeout && !tcp->broken) {
         TRY(write_frame(boot, MOTET_FRAME_CANCEL, "", NULL, 0, motet_now_ns() + CANCEL_NS));
         result = read_frame(boot, &type, value, len, motet_now_ns() + CANCEL_NS);
-        if (result == motetTimeout)
+        if (result == motetTimeout && !tcp->broken)
             return lost(boot, "no answer");
     }
     TRY(result);
@@ -392,7 +393,7 @@ static motetResult_t find_root(struct motet_boot *boot, struct motet_root_place 
             attempt = try_all(boot, place, search);
         if (attempt == ATTEMPT_DONE)
             return motetSuccess;
-        if (attempt == ATTEMPT_FINAL && search->result != motetTimeout)
+        if (attempt == ATTEMPT_FINAL && (search->result != motetTimeout || boot->heard))
             return search->result;
         if (is_gone(search, place, attempt))
             return motet_fail(motetRemoteError,
