@@ -28,9 +28,10 @@ const struct motet_cost_machine motet_cost_default = {
     .piece_bytes = 16384,
 };
 
-/* Shapes with more positions are extrapolated; inside one host the ranks that ask share its cores, so there it is fewer. */
-#define EXACT_RANKS_ONE_HOST  32
-#define EXACT_RANKS_MANY_HOST 64
+/* Shapes with more positions are extrapolated. Fewer where many ranks compute this on few cores: 64 of them on 2 cores would spend 0.2 s. */
+#define EXACT_RANKS_ONE_HOST   32
+#define EXACT_RANKS_CROWDED    16
+#define EXACT_RANKS_MANY_HOSTS 64
 
 /* What a reader of many schedules needs at hand. */
 struct model {
@@ -392,7 +393,7 @@ static motetResult_t predict_exactly(const struct motet_algorithm *algorithm, co
 static motetResult_t predict_smaller(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int n,
                                      const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
 {
-    int host_first[EXACT_RANKS_MANY_HOST + 1], nhosts = 1;
+    int host_first[EXACT_RANKS_MANY_HOSTS + 1], nhosts = 1;
     while (shape->nhosts > 1 && nhosts < n && (nhosts < 2 || (int64_t)2 * nhosts * shape->nranks <= (int64_t)shape->nhosts * n))
         nhosts *= 2;
     for (int h = 0; h <= nhosts; h++)
@@ -417,7 +418,8 @@ static double extrapolate(double q, double h, double f, int n, int nranks)
 motetResult_t motet_cost_predict(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
                                  const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
 {
-    int n = shape->nhosts > 1 ? EXACT_RANKS_MANY_HOST : EXACT_RANKS_ONE_HOST;
+    bool crowded = world->ncpus > 0 && world->local_ranks > world->ncpus;
+    int n = crowded ? EXACT_RANKS_CROWDED : shape->nhosts > 1 ? EXACT_RANKS_MANY_HOSTS : EXACT_RANKS_ONE_HOST;
     if (shape->nranks <= n)
         return predict_exactly(algorithm, shape, world, load, time_ns);
     /* Latency and the rest grow differently. */

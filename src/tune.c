@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The choice. A row is eligible if it fits the shape, serves the counts, is allowed by MOTET_ALGO, and adds in the order that floats need;
+ * the cheapest eligible one runs. One order: measurements may change what is cheapest, but never the bits of a sum, since all rows among
+ * which they choose combine along the same tree. */
+#include "tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "cost.h"
+#include "reduce/reduce.h"
+
+/* Between more hosts than this, sums of floats may run in another fixed order than the canonical one. */
+#define CANONICAL_HOSTS 64
+
+/* What a block is taken for when only the two ends of each know its size. */
+#define UNKNOWN_BLOCK_BYTES 32768
+
+struct choice {
+    uint32_t key; /* 0: free */
+    int32_t row;
+};
+
+struct motet_tuner {
+    struct motet_tune_world world;
+    int *host_first;
+    bool deterministic;
+    struct motet_preference preference;
+    int8_t *canonical;      /* by row: 1 if it adds along the canonical tree on this shape, 0 if not, -1 unknown */
+    struct choice *choices; /* open addressing; nchoices <= capacity / 2 */
+    uint32_t nchoices, capacity;
+};
+
+static struct motet_shape shape_of(const struct motet_tuner *tuner)
+{
+    return (struct motet_shape){.nranks = tuner->world.nranks, .nhosts = tuner->world.nhosts, .host_first = tuner->host_first};
+}
+
+static bool fits(const struct motet_tuner *tuner, int row)
+{
+    struct motet_shape shape = shape_of(tuner);
+    return !motet_algorithms[row].fits || motet_algorithms[row].fits(&shape);
+}
+
+/* ---- Order ---- */
+
+/* Whether the schedules of a few positions would be the same without the hosts. */
+static motetResult_t ignores_hosts(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer)
+{
+    const int one_host[2] = {0, shape->nranks};
+    const int positions[3] = {0, shape->nranks / 2, shape->nranks - 1};
+    struct motet_schedule real = {0}, flat = {0};
+    *answer = true;
+    bool ok = true;
+    for (int k = 0; k < 3 && ok && *answer; k++) {
+        struct motet_shape here = *shape, there = *shape;
+        here.position = there.position = positions[k];
+        there.nhosts = 1;
+        there.host_first = one_host;
+        algorithm->build(&real, &here);
+        algorithm->build(&flat, &there);
+        ok = !real.out_of_memory && !flat.out_of_memory;
+        *answer = ok && real.nsteps == flat.nsteps && real.parts == flat.parts;
+        for (int s = 0; s < real.nsteps && *answer; s++)
+            *answer = memcmp(&real.steps[s], &flat.steps[s], sizeof(real.steps[s])) == 0;
+    }
+    motet_schedule_free(&real);
+    motet_schedule_free(&flat);
+    return ok ? motetSuccess : motet_fail(motetSystemError, "out of memory for the schedule of %s", algorithm->name);
+}
+
+/* Hosts of one size, a power of two: each is a subtree of the canonical tree. */
+static bool hosts_are_aligned(const struct motet_shape *shape)
+{
+    int size = shape->host_first[1] - shape->host_first[0];
+    for (int h = 0; h < shape->nhosts; h++) {
+        if (shape->host_first[h + 1] - shape->host_first[h] != size)
+            return false;
+    }
+    return (size & (size - 1)) == 0;
+}
+
+motetResult_t motet_tune_is_canonical(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer)
+{
+    *answer = algorithm->order == MOTET_ORDER_CANONICAL;
+    if (!*answer || shape->nhosts == 1 || hosts_are_aligned(shape))
+        return motetSuccess;
+    return ignores_hosts(algorithm, shape, answer);
+}
+
+static bool order_matters(const struct motet_tune_request *request)
+{
+    const struct motet_dtype *dtype = motet_dtype_row(request->dtype);
+    bool adds = request->op == motetSum || request->op == motetProd || request->op == motetAvg;
+    return motet_collective_reduces(request->collective) && adds && dtype &&
+           (dtype->kind == MOTET_KIND_FLOAT || dtype->kind == MOTET_KIND_COMPLEX);
+}
+
+static motetResult_t is_canonical(struct motet_tuner *tuner, int row, bool *answer)
+{
+    if (tuner->canonical[row] < 0) {
+        struct motet_shape shape = shape_of(tuner);
+        TRY(motet_tune_is_canonical(&motet_algorithms[row], &shape, answer));
+        tuner->canonical[row] = *answer;
+    }
+    *answer = tuner->canonical[row];
+    return motetSuccess;
+}
+
+/* ---- Eligibility ---- */
+
+/* *reason: why the row cannot run the call, NULL if it can. */
+static motetResult_t exclude(struct motet_tuner *tuner, const struct motet_tune_request *request, int row, bool heed_preference,
+                             const char **reason)
+{
+    const struct motet_algorithm *algorithm = &motet_algorithms[row];
+    enum motet_preference_kind kind = tuner->preference.kind[request->collective];
+    bool forced = heed_preference && (kind == MOTET_PREFER_NAMED || kind == MOTET_PREFER_SOMEWHERE), canonical = true;
+    *reason = NULL;
+    if (heed_preference && !tuner->preference.allowed[row])
+        *reason = "MOTET_ALGO";
+    else if (!fits(tuner, row))
+        *reason = "not for this number of ranks and hosts";
+    else if (algorithm->counts < request->counts)
+        *reason = "not for blocks of different counts";
+    if (*reason || !order_matters(request))
+        return motetSuccess;
+    TRY(is_canonical(tuner, row, &canonical));
+    if (tuner->deterministic && (!canonical || tuner->world.rotated))
+        *reason = "MOTET_DETERMINISTIC";
+    else if (!canonical && !forced && tuner->world.nhosts <= CANONICAL_HOSTS)
+        *reason = "adds in another order; MOTET_ALGO can name it";
+    return motetSuccess;
+}
+
+/* ---- Price ---- */
+
+/* Two classes per factor of two, so that all calls of a class have one answer on all ranks, whichever comes first. */
+static uint32_t size_class(size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
+    return 1 + 2 * log + (log > 0 ? (uint32_t)(bytes >> (log - 1)) & 1 : 0);
+}
+
+static double class_bytes(uint32_t class)
+{
+    double power = class ? (double)(UINT64_C(1) << (class - 1) / 2) : 0;
+    return power * ((class - 1) % 2 ? 1.75 : 1.25);
+}
+
+static size_t known_bytes(const struct motet_tuner *tuner, const struct motet_tune_request *request)
+{
+    return request->counts == MOTET_COUNTS_PAIR_KNOWS ? (size_t)tuner->world.nranks * UNKNOWN_BLOCK_BYTES : request->bytes;
+}
+
+static motetResult_t predict(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row, double *time_ns)
+{
+    struct motet_shape shape = shape_of(tuner);
+    struct motet_cost_world world = {.ncpus = tuner->world.ncpus,
+                                     .local_ranks = tuner->world.local_ranks,
+                                     .same_process = tuner->world.same_process,
+                                     .lane_bytes = (double)tuner->world.lane_bytes};
+    struct motet_cost_load load = {.bytes = class_bytes(size_class(known_bytes(tuner, request))), .size = 1, .wide_size = 1};
+    if (motet_collective_reduces(request->collective)) {
+        struct motet_reduction reduction;
+        TRY(motet_reduction_init(&reduction, request->dtype, request->op, tuner->world.nranks));
+        load.size = (double)reduction.size;
+        load.wide_size = (double)reduction.wide_size;
+    }
+    return motet_cost_predict(&motet_algorithms[row], &shape, &world, &load, time_ns);
+}
+
+/* ---- Choice ---- */
+
+/* Cheapest eligible row, the first of equals; -1: none. The price is asked only if there is a choice. */
+static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference, int *best)
+{
+    double best_ns = -1, time_ns;
+    *best = -1;
+    for (int row = 0; row < motet_nalgorithms; row++) {
+        const char *reason;
+        if (motet_algorithms[row].collective != request->collective)
+            continue;
+        TRY(exclude(tuner, request, row, heed_preference, &reason));
+        if (reason)
+            continue;
+        if (*best < 0) {
+            *best = row;
+            continue;
+        }
+        if (best_ns < 0)
+            TRY(predict(tuner, request, *best, &best_ns));
+        TRY(predict(tuner, request, row, &time_ns));
+        if (time_ns < best_ns) {
+            *best = row;
+            best_ns = time_ns;
+        }
+    }
+    return motetSuccess;
+}
+
+static motetResult_t fail_for_lack(struct motet_tuner *tuner, const struct motet_tune_request *request)
+{
+    char reasons[768] = "";
+    for (int row = 0; row < motet_nalgorithms; row++) {
+        const char *reason;
+        if (motet_algorithms[row].collective != request->collective)
+            continue;
+        TRY(exclude(tuner, request, row, true, &reason));
+        size_t len = strlen(reasons);
+        snprintf(reasons + len, sizeof(reasons) - len, "%s%s (%s)", len ? ", " : "", motet_algorithms[row].name,
+                 reason ? reason : "?");
+    }
+    return motet_fail(motetInvalidUsage, "no algorithm for %s on %d ranks on %d hosts with MOTET_ALGO=%s: %s",
+                      motet_collective_name(request->collective), tuner->world.nranks, tuner->world.nhosts,
+                      motet_setting_string(MOTET_SET_ALGO), reasons);
+}
+
+static void log_choice(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row)
+{
+    char protocols[32] = "";
+    unsigned allowed = tuner->preference.protocols[request->collective];
+    for (unsigned p = MOTET_PROTO_LL; p < MOTET_PROTO_ALL; p <<= 1) {
+        if (allowed & p)
+            snprintf(protocols + strlen(protocols), sizeof(protocols) - strlen(protocols), "%s%s", protocols[0] ? "/" : "",
+                     motet_protocol_name((enum motet_protocol)p));
+    }
+    INFO(MOTET_LOG_TUNING, "%s: %zu bytes -> Algo %s proto %s", motet_collective_name(request->collective), request->bytes,
+         motet_algorithms[row].name, protocols);
+}
+
+static uint32_t key_of(const struct motet_tuner *tuner, const struct motet_tune_request *request)
+{
+    uint32_t key = UINT32_C(1) << 31 | (uint32_t)request->collective | (uint32_t)request->counts << 4;
+    if (motet_collective_reduces(request->collective))
+        key |= (uint32_t)request->dtype << 6 | (uint32_t)order_matters(request) << 11 | (uint32_t)(request->op == motetAvg) << 12;
+    return key | size_class(known_bytes(tuner, request)) << 13;
+}
+
+static struct choice *find_choice(const struct choice *choices, uint32_t capacity, uint32_t key)
+{
+    uint32_t at = key * UINT32_C(0x9e3779b1) & (capacity - 1);
+    while (choices[at].key && choices[at].key != key)
+        at = (at + 1) & (capacity - 1);
+    return (struct choice *)&choices[at];
+}
+
+static motetResult_t remember(struct motet_tuner *tuner, uint32_t key, int row)
+{
+    if (2 * (tuner->nchoices + 1) > tuner->capacity) {
+        uint32_t capacity = 2 * tuner->capacity;
+        struct choice *choices = calloc(capacity, sizeof(*choices));
+        if (!choices)
+            return motet_fail(motetSystemError, "out of memory for the choice of algorithms");
+        for (uint32_t c = 0; c < tuner->capacity; c++) {
+            if (tuner->choices[c].key)
+                *find_choice(choices, capacity, tuner->choices[c].key) = tuner->choices[c];
+        }
+        free(tuner->choices);
+        tuner->choices = choices;
+        tuner->capacity = capacity;
+    }
+    *find_choice(tuner->choices, tuner->capacity, key) = (struct choice){.key = key, .row = row};
+    tuner->nchoices++;
+    return motetSuccess;
+}
+
+motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                const struct motet_algorithm **algorithm)
+{
+    uint32_t key = key_of(tuner, request);
+    const struct choice *choice = find_choice(tuner->choices, tuner->capacity, key);
+    int row = choice->row;
+    if (!choice->key) {
+        TRY(pick(tuner, request, true, &row));
+        if (row < 0 && tuner->preference.kind[request->collective] != MOTET_PREFER_NAMED)
+            TRY(pick(tuner, request, false, &row));
+        if (row < 0)
+            return fail_for_lack(tuner, request);
+        TRY(remember(tuner, key, row));
+        log_choice(tuner, request, row);
+    }
+    *algorithm = &motet_algorithms[row];
+    return motetSuccess;
+}
+
+motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                    struct motet_tune_candidate *candidates, int room, int *ncandidates)
+{
+    *ncandidates = 0;
+    for (int row = 0; row < motet_nalgorithms; row++) {
+        struct motet_tune_candidate candidate = {.algorithm = &motet_algorithms[row]};
+        if (motet_algorithms[row].collective != request->collective)
+            continue;
+        TRY(exclude(tuner, request, row, true, &candidate.excluded_by));
+        if (!candidate.excluded_by)
+            TRY(predict(tuner, request, row, &candidate.time_ns));
+        if (*ncandidates < room)
+            candidates[*ncandidates] = candidate;
+        ++*ncandidates;
+    }
+    return motetSuccess;
+}
+
+unsigned motet_tune_protocols(const struct motet_tuner *tuner, enum motet_collective collective)
+{
+    return tuner->preference.protocols[collective];
+}
+
+/* ---- Creation ---- */
+
+/* A list that names only rows which this shape cannot build is an error if it was meant for this collective. */
+static motetResult_t check_shape(struct motet_tuner *tuner, int collective)
+{
+    char names[512] = "";
+    if (tuner->preference.kind[collective] != MOTET_PREFER_NAMED)
+        return motetSuccess;
+    for (int row = 0; row < motet_nalgorithms; row++) {
+        if ((int)motet_algorithms[row].collective != collective)
+            continue;
+        if (tuner->preference.allowed[row] && fits(tuner, row))
+            return motetSuccess;
+        size_t len = strlen(names);
+        if (fits(tuner, row))
+            snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "", motet_algorithms[row].name);
+    }
+    return motet_fail(motetInvalidUsage, "MOTET_ALGO=%s: none of these algorithms of %s is for %d ranks on %d hosts; %s are",
+                      motet_setting_string(MOTET_SET_ALGO), motet_collective_name((enum motet_collective)collective),
+                      tuner->world.nranks, tuner->world.nhosts, names);
+}
+
+/* One line that says where a list without a collective does not apply. */
+static void log_automatic(const struct motet_tuner *tuner)
+{
+    char names[256] = "";
+    bool somewhere = false;
+    for (int c = 0; c < MOTET_NCOLLECTIVES; c++) {
+        size_t len = strlen(names);
+        somewhere |= tuner->preference.kind[c] == MOTET_PREFER_SOMEWHERE;
+        if (tuner->preference.kind[c] == MOTET_PREFER_NOTHING)
+            snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "", motet_collective_name((enum motet_collective)c));
+    }
+    if (somewhere && names[0])
+        INFO(MOTET_LOG_INIT | MOTET_LOG_TUNING, "MOTET_ALGO=%s: no such algorithm for %s: chosen automatically",
+             motet_setting_string(MOTET_SET_ALGO), names);
+}
+
+static motetResult_t fill(struct motet_tuner *tuner, const struct motet_tune_world *world)
+{
+    size_t nhosts = (size_t)world->nhosts + 1;
+    tuner->world = *world;
+    tuner->capacity = 64;
+    tuner->host_first = malloc(nhosts * sizeof(*tuner->host_first));
+    tuner->canonical = malloc((size_t)motet_nalgorithms);
+    tuner->choices = calloc(tuner->capacity, sizeof(*tuner->choices));
+    if (!tuner->host_first || !tuner->canonical || !tuner->choices)
+        return motet_fail(motetSystemError, "out of memory for the choice of algorithms");
+    memcpy(tuner->host_first, world->host_first, nhosts * sizeof(*tuner->host_first));
+    tuner->world.host_first = tuner->host_first;
+    memset(tuner->canonical, -1, (size_t)motet_nalgorithms);
+    tuner->deterministic = motet_setting_int(MOTET_SET_DETERMINISTIC) != 0;
+    TRY(motet_preference_parse(&tuner->preference, motet_setting_string(MOTET_SET_ALGO), motet_setting_string(MOTET_SET_PROTO)));
+    for (int c = 0; c < MOTET_NCOLLECTIVES; c++)
+        TRY(check_shape(tuner, c));
+    log_automatic(tuner);
+    return motetSuccess;
+}
+
+motetResult_t motet_tuner_create(const struct motet_tune_world *world, struct motet_tuner **tuner)
+{
+    *tuner = calloc(1, sizeof(**tuner));
+    if (!*tuner)
+        return motet_fail(motetSystemError, "out of memory for the choice of algorithms");
+    motetResult_t result = fill(*tuner, world);
+    if (result != motetSuccess) {
+        motet_tuner_free(*tuner);
+        *tuner = NULL;
+    }
+    return result;
+}
+
+void motet_tuner_free(struct motet_tuner *tuner)
+{
+    if (!tuner)
+        return;
+    motet_preference_free(&tuner->preference);
+    free(tuner->host_first);
+    free(tuner->canonical);
+    free(tuner->choices);
+    free(tuner);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which algorithm runs a call: the cheapest eligible row by the cost model, or what MOTET_ALGO and MOTET_PROTO say. The answer depends only
+ * on what every rank knows, so all ranks choose alike; it is cached per kind of call and size class. */
+#ifndef MOTET_TUNE_H
+#define MOTET_TUNE_H
+
+#include "coll/coll.h"
+#include "motet.h"
+#include "preference.h"
+
+struct motet_tuner;
+
+/* What all ranks know of a call. */
+struct motet_tune_request {
+    enum motet_collective collective;
+    enum motet_counts counts;
+    motetDataType_t dtype;
+    motetRedOp_t op; /* built-in; ignored where nothing is reduced */
+    size_t
+        bytes; /* total of the larger side: count x size for one-block collectives, the sum of all blocks otherwise; 0 where only pairs
+                        know (PAIR_KNOWS), and for barriers */
+    int root; /* position */
+};
+
+/* What all ranks know of a communicator. */
+struct motet_tune_world {
+    int nranks, nhosts;
+    const int *host_first; /* copied */
+    int ncpus;         /* of the host with the fewest CPUs per rank: waiting costs a context switch when its ranks outnumber them */
+    int local_ranks;   /* ranks on that host */
+    bool same_process; /* all ranks are threads of one process */
+    bool rotated;      /* positions differ from ranks: no row is canonical */
+    size_t lane_bytes; /* tiles are at most this long */
+};
+
+/* Reads MOTET_ALGO, MOTET_PROTO and MOTET_DETERMINISTIC. A named algorithm that a named collective lacks is an error that lists what it has. */
+motetResult_t motet_tuner_create(const struct motet_tune_world *world, struct motet_tuner **tuner);
+void motet_tuner_free(struct motet_tuner *tuner);
+
+/* The row that runs this call. An error (nothing eligible) names the collective, the shape and the settings that excluded the rows. */
+motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                const struct motet_algorithm **algorithm);
+
+/* How payload of this collective may travel: a set of enum motet_protocol that always has SIMPLE. */
+unsigned motet_tune_protocols(const struct motet_tuner *tuner, enum motet_collective collective);
+
+/* A row as the choice sees it. */
+struct motet_tune_candidate {
+    const struct motet_algorithm *algorithm;
+    const char *excluded_by; /* a phrase; NULL: it may run the call */
+    double time_ns;          /* predicted; 0 if it is excluded */
+};
+
+/* All rows of the collective, in table order; at most `room` of them. *ncandidates: how many there are. */
+motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                    struct motet_tune_candidate *candidates, int room, int *ncandidates);
+
+/* Whether the row adds along the canonical tree over positions on this shape. Declared for one host and proved by the verifier; on
+ * several hosts it holds if the row does not look at them, or if each is a subtree (equal sizes, a power of two). */
+motetResult_t motet_tune_is_canonical(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer);
+
+#endif
