@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The life of one collective: number, record, choice, tiles in lanes, credits, completion. Steps are executed in step.c.
+ *
+ * Credits. A lane of this rank's region may be used again when every rank that read from its last use says so in its done word. Each rank
+ * publishes one done word: {seq, tiles}; it only grows. That is the whole flow control, on any transport. */
+#include "engine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "run.h"
+#include "segment.h"
+#include "tune.h"
+
+/* From this size on, a message is read where it lies instead of being staged (threads, shared memory): below, the copy into a warm
+ * staging line costs less than waiting for the readers at the end. */
+#define DIRECT_FROM_BYTES (16 * 1024)
+
+#define ALL_TILES 0xffffffffull
+
+void motet_call_free(struct motet_call *call)
+{
+    if (!call)
+        return;
+    free(call->send_counts);
+    free(call->send_displs);
+    free(call->recv_counts);
+    free(call->recv_displs);
+    free(call->premultiplied);
+    free(call);
+}
+
+/* ---- Numbering and records ---- */
+
+/* Finalizer of MurmurHash3 (public domain): enough to tell different calls apart, not a defence. */
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+    h ^= h >> 33;
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    return h;
+}
+
+static uint32_t counts_hash(const struct motet_call *call, int nranks)
+{
+    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
+    uint64_t h = 1;
+    if (call->counts != MOTET_COUNTS_ALL_KNOW || !counts)
+        return 0;
+    for (int r = 0; r < nranks; r++)
+        h = mix(h, counts[r]);
+    return (uint32_t)h | 1;
+}
+
+static void number_and_record(struct motet_run *run)
+{
+    motetComm_t comm = run->comm;
+    const struct motet_call *call = run->call;
+    bool equal = call->counts == MOTET_COUNTS_EQUAL, reduces = motet_collective_reduces(call->collective);
+    uint32_t hash = counts_hash(call, comm->nranks);
+    run->seq = ++comm->seq;
+    uint64_t h = mix(comm->history, (uint64_t)call->collective << 32 | (uint64_t)call->counts << 24 | (uint64_t)call->dtype << 16 |
+                                        (reduces ? (uint64_t)call->op << 1 | call->premul : 0));
+    h = mix(h, equal ? call->count : 0);
+    h = mix(h, (uint64_t)hash << 32 | (uint32_t)call->root);
+    h = mix(h, (uint64_t)call->group);
+    comm->history = (uint32_t)h;
+    run->call_word = (uint64_t)comm->history << 32 | (uint32_t)run->seq;
+    run->record = motet_region_record(&comm->layout, comm->region, run->seq);
+    struct motet_record *record = run->record;
+    atomic_store_explicit(&record->seq, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
+    record->begin_ns = motet_now_ns();
+    record->end_ns = 0;
+    record->count = equal ? call->count : 0;
+    record->history = comm->history;
+    record->root = call->root;
+    record->collective = (uint8_t)call->collective;
+    record->dtype = (uint8_t)call->dtype;
+    record->op = reduces ? (uint8_t)call->op : 0xff;
+    record->state = MOTET_RECORD_STARTED;
+    record->counts_hash = hash;
+    record->algorithm = 0xffff;
+    record->group = (uint16_t)call->group;
+    record->counts = (uint32_t)call->counts;
+    atomic_store_explicit(&record->seq, run->seq + 1, memory_order_release);
+}
+
+/* ---- Choice ---- */
+
+static bool moves_nothing(const struct motet_call *call, int nranks)
+{
+    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
+    if (call->collective == MOTET_BARRIER || call->counts == MOTET_COUNTS_PAIR_KNOWS)
+        return false;
+    if (call->counts == MOTET_COUNTS_EQUAL)
+        return call->count == 0;
+    for (int r = 0; r < nranks; r++)
+        if (counts[r] > 0)
+            return false;
+    return true;
+}
+
+/* Elements that one rank contributes or ends up with, whichever all ranks know: what the choice is made by. */
+static size_t known_elements(const struct motet_call *call, int nranks)
+{
+    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
+    if (call->counts == MOTET_COUNTS_EQUAL)
+        return call->count * (size_t)motet_collective_nblocks(call->collective, nranks);
+    if (call->counts == MOTET_COUNTS_PAIR_KNOWS)
+        return 0;
+    size_t sum = 0;
+    for (int r = 0; r < nranks; r++)
+        sum += counts[r];
+    return sum;
+}
+
+static motetResult_t find_plan(motetComm_t comm, const struct motet_algorithm *algorithm, int root, const struct motet_plan **plan)
+{
+    for (int i = 0; i < comm->nplans; i++) {
+        *plan = comm->plans[i];
+        if ((*plan)->algorithm == algorithm && (*plan)->root == root)
+            return motetSuccess;
+    }
+    struct motet_shape shape = {
+        .nranks = comm->nranks, .position = comm->position, .root = root, .nhosts = comm->nhosts, .host_first = comm->host_first};
+    struct motet_plan **grown = realloc(comm->plans, ((size_t)comm->nplans + 1) * sizeof *grown);
+    if (!grown)
+        return motet_fail(motetSystemError, "out of memory for the schedule cache of communicator %s", comm->options.name);
+    comm->plans = grown;
+    TRY(motet_plan_build(algorithm, &shape, (int)comm->layout.nslots, &comm->plans[comm->nplans]));
+    *plan = comm->plans[comm->nplans++];
+    return motetSuccess;
+}
+
+static motetResult_t choose(struct motet_run *run)
+{
+    motetComm_t comm = run->comm;
+    const struct motet_call *call = run->call;
+    int root = motet_collective_has_root(call->collective) ? comm->position_of[call->root] : 0;
+    struct motet_tune_request request = {.collective = call->collective,
+                                         .counts = call->counts,
+                                         .dtype = call->dtype,
+                                         .op = call->op,
+                                         .bytes = known_elements(call, comm->nranks) * run->reduction.size,
+                                         .root = root};
+    const struct motet_algorithm *algorithm;
+    TRY(motet_tune_choose(comm->tuner, &request, &algorithm));
+    TRY(find_plan(comm, algorithm, root, &run->plan));
+    run->record->algorithm = (uint16_t)(algorithm - motet_algorithms);
+    return motetSuccess;
+}
+
+/* ---- Preparation ---- */
+
+static bool overlap(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    return a < b + b_len && b < a + a_len;
+}
+
+static size_t span_bytes(const struct motet_run *run, const struct motet_side *side)
+{
+    size_t largest = side->single || !run->tiling.rank_at ? side->count : side->count * (size_t)run->comm->nranks;
+    for (int r = 0; side->counts && r < run->comm->nranks; r++) {
+        size_t end = (side->displs && !side->single ? side->displs[r] : 0) + side->counts[r];
+        if (end > largest)
+            largest = end;
+    }
+    return largest * run->tiling.size;
+}
+
+static bool is_in_place(const struct motet_run *run)
+{
+    const struct motet_side *in = &run->tiling.input, *out = &run->tiling.output;
+    return in->base && out->base && overlap(in->base, span_bytes(run, in), out->base, span_bytes(run, out));
+}
+
+/* Whether all targets that map this rank's memory can read the caller's buffer at `at`. */
+static bool all_can_read(const struct motet_run *run, const struct motet_plan_step *step, const void *at)
+{
+    uint64_t offset;
+    bool in_segment = motet_segment_offset(at, 1, &offset);
+    for (int t = 0; t < step->ntargets; t++) {
+        const struct motet_peer *peer = &run->comm->peers[run->plan->targets[step->first_target + t]];
+        if (peer->mapped && !peer->same_process && !in_segment)
+            return false;
+    }
+    return true;
+}
+
+static enum motet_sending choose_sending(struct motet_run *run, const struct motet_plan_step *step)
+{
+    int mapped = 0;
+    for (int t = 0; t < step->ntargets; t++)
+        mapped += run->comm->peers[run->plan->targets[step->first_target + t]].mapped;
+    bool lies_in_a_plane = step->dst != MOTET_NONE || (step->nsources == 0 && step->nsrc == 1) || step->n == 0;
+    run->has_streams |= mapped < step->ntargets;
+    if (mapped == 0)
+        return step->ntargets == 0 || lies_in_a_plane ? MOTET_SEND_NONE : MOTET_SEND_STAGED;
+    if (!run->comm->options.direct || !step->direct_ok[run->in_place])
+        return MOTET_SEND_STAGED;
+    const struct motet_side *side = step->dst == MOTET_NONE ? &run->tiling.input : &run->tiling.output;
+    int chunk = motet_span_chunk(step->dst == MOTET_NONE ? step->src_at : step->dst_at, 0, run->plan->nchunks);
+    struct motet_extent e = motet_tiling_extent(&run->tiling, side, chunk, 0);
+    if (e.len * run->tiling.size < DIRECT_FROM_BYTES ||
+        !all_can_read(run, step, motet_tiling_at(&run->tiling, side, chunk, e.first)))
+        return MOTET_SEND_STAGED;
+    run->any_direct = true;
+    return MOTET_SEND_DIRECT;
+}
+
+/* Private planes of a lane are kept by the communicator and grown as calls need. */
+static motetResult_t prepare_planes(struct motet_run *run, struct motet_lane *lane, int lane_index)
+{
+    motetComm_t comm = run->comm;
+    size_t bytes = (size_t)run->plan->nchunks * run->tiling.place_bytes;
+    lane->planes = &comm->scratch[(size_t)lane_index * MOTET_NPLANES];
+    for (int plane = MOTET_SCRATCH; plane < MOTET_NPLANES; plane++) {
+        size_t *have = &comm->scratch_bytes[(size_t)lane_index * MOTET_NPLANES + (size_t)plane];
+        if (!(run->plan->planes & 1u << plane) || *have >= bytes)
+            continue;
+        free(lane->planes[plane]);
+        *have = 0;
+        lane->planes[plane] = aligned_alloc(MOTET_LINE, bytes);
+        if (!lane->planes[plane])
+            return motet_fail(motetSystemError, "out of memory: %zu bytes of scratch for %s on communicator %s", bytes,
+                              run->call->name, comm->options.name);
+        *have = bytes;
+    }
+    return motetSuccess;
+}
+
+static motetResult_t prepare(struct motet_run *run)
+{
+    motetComm_t comm = run->comm;
+    const struct motet_plan *plan = run->plan;
+    size_t nlanes = comm->layout.nlanes, ntargets = 0, widest = 1;
+    motet_tiling_make(&run->tiling, run->call, &run->reduction, plan, comm->rank_at, comm->layout.lane_bytes);
+    run->in_place = is_in_place(run);
+    for (int i = 0; i < plan->nsteps; i++) {
+        ntargets += (size_t)plan->steps[i].ntargets;
+        size_t operands = (size_t)plan->steps[i].nsources + plan->steps[i].nsrc;
+        widest = operands > widest ? operands : widest;
+    }
+    run->told = plan->nwriters;
+    run->lanes = calloc(nlanes, sizeof *run->lanes);
+    run->sending = calloc((size_t)plan->nsteps + 1, sizeof *run->sending);
+    run->found = calloc(widest, sizeof *run->found);
+    run->operands = calloc(widest, sizeof *run->operands);
+    struct motet_step_state *steps = calloc(nlanes * (size_t)plan->nsteps + 1, sizeof *steps);
+    struct motet_served *served = calloc(nlanes * ntargets + 1, sizeof *served);
+    if (run->lanes) {
+        run->lanes[0].steps = steps;
+        run->lanes[0].served = served;
+    }
+    if (!run->lanes || !run->sending || !run->found || !run->operands || !steps || !served) {
+        if (!run->lanes) {
+            free(steps);
+            free(served);
+        }
+        return motet_fail(motetSystemError, "out of memory while starting %s on communicator %s", run->call->name,
+                          comm->options.name);
+    }
+    for (int i = 0; i < plan->nsteps; i++)
+        run->sending[i] = (uint8_t)choose_sending(run, &plan->steps[i]);
+    for (size_t lane = 0; lane < nlanes; lane++) {
+        run->lanes[lane].steps = steps + lane * (size_t)plan->nsteps;
+        run->lanes[lane].served = served + lane * ntargets;
+        TRY(prepare_planes(run, &run->lanes[lane], (int)lane));
+    }
+    return motetSuccess;
+}
+
+/* PreMulSum: the owner multiplies, and rounds, before anybody reads. An all-reduce does it in the receive buffer. */
+static motetResult_t premultiply(struct motet_run *run)
+{
+    struct motet_call *call = run->call;
+    void *to = call->recv;
+    size_t elements = known_elements(call, run->comm->nranks);
+    if (call->collective != MOTET_ALLREDUCE) {
+        call->premultiplied = to = malloc(elements * run->reduction.size);
+        if (!to)
+            return motet_fail(motetSystemError, "%s: out of memory: %zu bytes for the multiplied input", call->name,
+                              elements * run->reduction.size);
+    }
+    motet_premultiply(call->dtype, to, call->send, call->scalar, elements);
+    call->send = to;
+    return motetSuccess;
+}
+
+motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, struct motet_run **out)
+{
+    struct motet_run *run = calloc(1, sizeof *run);
+    *out = run;
+    if (!run) {
+        motet_call_free(call);
+        return motet_fail(motetSystemError, "out of memory while starting a collective on communicator %s", comm->options.name);
+    }
+    run->comm = comm;
+    run->call = call;
+    run->waits_for = -1;
+    number_and_record(run);
+    TRY(motet_comm_check(comm));
+    atomic_store_explicit(&comm->control->cpu, sched_getcpu(), memory_order_relaxed);
+    TRY(motet_reduction_init(&run->reduction, call->dtype, motet_collective_reduces(call->collective) ? call->op : motetSum,
+                             comm->nranks));
+    run->trivial = moves_nothing(call, comm->nranks);
+    run->done = run->seq << 32;
+    if (run->trivial)
+        return motetSuccess;
+    motetResult_t result = call->premul ? premultiply(run) : motetSuccess;
+    if (result == motetSuccess)
+        result = choose(run);
+    if (result == motetSuccess)
+        result = prepare(run);
+    if (result != motetSuccess)
+        return motet_comm_fault(comm, result); /* the others have begun or will: they must hear */
+    INFO(MOTET_LOG_COLL,
+         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
+         (unsigned long)run->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
+         comm->nranks, run->plan->algorithm->name);
+    return motetSuccess;
+}
+
+void motet_engine_end(struct motet_run *run)
+{
+    if (!run)
+        return;
+    if (run->record && run->record->state == MOTET_RECORD_STARTED)
+        run->record->state = MOTET_RECORD_FAILED;
+    if (run->lanes) {
+        free(run->lanes[0].steps);
+        free(run->lanes[0].served);
+    }
+    free(run->lanes);
+    free(run->sending);
+    free(run->found);
+    free(run->operands);
+    motet_call_free(run->call);
+    free(run);
+}
+
+/* ---- Tiles ---- */
+
+static uint64_t done_of(const struct motet_run *run, int position)
+{
+    const struct motet_control_area *control = motet_region_control(run->comm->peers[position].region);
+    return atomic_load_explicit(&control->done, memory_order_acquire);
+}
+
+/* Whether all ranks that read from this one by `plan` have said `need`. */
+static bool readers_done(struct motet_run *run, const struct motet_plan *plan, uint64_t need)
+{
+    for (int i = 0; i < plan->nreaders; i++)
+        if ((int64_t)(done_of(run, plan->readers[i]) - need) < 0) {
+            run->waits_for = plan->readers[i];
+            return false;
+        }
+    return true;
+}
+
+static int lane_of(const struct motet_run *run, size_t tile)
+{
+    return (int)((run->seq + tile) % run->comm->layout.nlanes);
+}
+
+static void open_round(struct motet_run *run, struct motet_lane *lane, int round)
+{
+    lane->round = round;
+    lane->prefix = run->plan->round_first[round];
+    lane->remaining = run->plan->round_first[round + 1] - lane->prefix;
+}
+
+/* Starts tiles while a lane is free. */
+static void begin_tiles(struct motet_run *run, bool *moved)
+{
+    motetComm_t comm = run->comm;
+    while (run->next_tile < run->tiling.ntiles) {
+        int index = lane_of(run, run->next_tile);
+        struct motet_lane *lane = &run->lanes[index];
+        struct motet_lane_use *use = &comm->lane_uses[index];
+        if (lane->active || (use->plan && !readers_done(run, use->plan, use->need)))
+            return;
+        *use = (struct motet_lane_use){run->plan, run->seq << 32 | (run->next_tile + 1)};
+        size_t nsteps = (size_t)run->plan->nsteps;
+        memset(lane->steps, 0, nsteps * sizeof *lane->steps);
+        for (size_t i = 0; i < nsteps; i++)
+            memset(&lane->served[run->plan->steps[i].first_target], 0, (size_t)run->plan->steps[i].ntargets * sizeof *lane->served);
+        lane->active = nsteps > 0;
+        lane->tile = run->next_tile++;
+        if (lane->active)
+            open_round(run, lane, 0);
+        *moved = true;
+    }
+}
+
+/* Advances the steps of the open round, and opens the next when all are complete. */
+static motetResult_t advance_lane(struct motet_run *run, struct motet_lane *lane, int index, bool *moved)
+{
+    const struct motet_plan *plan = run->plan;
+    for (;;) {
+        int last = plan->round_first[lane->round + 1];
+        for (int s = lane->prefix; s < last; s++) {
+            if (lane->steps[s].complete)
+                continue;
+            TRY(motet_step_advance(run, lane, index, s, moved));
+            if (lane->steps[s].complete)
+                lane->remaining--;
+            while (lane->prefix < last && lane->steps[lane->prefix].complete)
+                lane->prefix++;
+        }
+        if (lane->remaining > 0)
+            return motetSuccess;
+        if (lane->round + 1 == plan->nrounds) {
+            lane->active = false;
+            return motetSuccess;
+        }
+        open_round(run, lane, lane->round + 1);
+    }
+}
+
+/* Tells everybody how many tiles this rank is through with. */
+static void publish_done(struct motet_run *run, bool *moved)
+{
+    motetComm_t comm = run->comm;
+    while (run->tiles_done < run->next_tile) {
+        const struct motet_lane *lane = &run->lanes[lane_of(run, run->tiles_done)];
+        if (lane->active && lane->tile == run->tiles_done)
+            break;
+        run->tiles_done++;
+    }
+    uint64_t done = run->seq << 32 | (run->tiles_done == run->tiling.ntiles ? ALL_TILES : run->tiles_done);
+    if (done != run->done) {
+        run->done = done;
+        run->told = 0;
+        /* release: what this rank read from others' staging was read before. */
+        atomic_store_explicit(&comm->control->done, done, memory_order_release);
+        run->published = *moved = true;
+    }
+    for (; run->told < run->plan->nwriters; run->told++) {
+        const struct motet_peer *peer = &comm->peers[run->plan->writers[run->told]];
+        if (!peer->mapped &&
+            !motet_endpoint_put(peer->endpoint, peer->key, 0, NULL, 0, offsetof(struct motet_control_area, done), done))
+            return;
+    }
+}
+
+static void finish(struct motet_run *run)
+{
+    run->record->end_ns = motet_now_ns();
+    run->record->state = MOTET_RECORD_DONE;
+}
+
+motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
+{
+    motetComm_t comm = run->comm;
+    if (run->trivial) {
+        finish(run);
+        return motetSuccess;
+    }
+    run->waits_for = -1;
+    begin_tiles(run, moved);
+    for (uint32_t i = 0; i < comm->layout.nlanes; i++)
+        if (run->lanes[i].active)
+            TRY(advance_lane(run, &run->lanes[i], (int)i, moved));
+    publish_done(run, moved);
+    if (run->published) {
+        run->published = false;
+        motet_comm_wake(comm);
+    }
+    if (run->tiles_done < run->tiling.ntiles || run->told < run->plan->nwriters)
+        return motetInProgress;
+    if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | ALL_TILES))
+        return motetInProgress;
+    finish(run);
+    return motetSuccess;
+}
+
+void motet_engine_describe(void *context, char *text, size_t len)
+{
+    const struct motet_run *run = context;
+    int rank = run->waits_for >= 0 ? run->comm->rank_at[run->waits_for] : -1;
+    if (rank >= 0)
+        snprintf(text, len, "%s #%lu waits for rank %d (pid %d on %s)", run->call->name, (unsigned long)run->seq, rank,
+                 (int)run->comm->peers[run->waits_for].endpoint->process.pid,
+                 run->comm->peers[run->waits_for].endpoint->process.host_name);
+    else
+        snprintf(text, len, "%s #%lu", run->call->name, (unsigned long)run->seq);
+}
+
+motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call)
+{
+    struct motet_run *run;
+    struct motet_wait wait;
+    motet_wait_begin(&wait, &comm, 1);
+    motetResult_t result = motet_engine_start(comm, call, &run);
+    while (result == motetSuccess) {
+        bool moved = false;
+        result = motet_engine_progress(run, &moved);
+        if (result != motetInProgress)
+            break;
+        motet_comm_poll(comm, &moved);
+        result = motetSuccess;
+        if (moved)
+            motet_wait_progressed(&wait);
+        else
+            result = motet_wait_pause(&wait, motet_engine_describe, run);
+    }
+    motet_wait_end(&wait);
+    motet_engine_end(run);
+    return result;
+}
