@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Creating, splitting and freeing communicators. Creation is two all-gathers: who are you (and do our settings agree), then where is your
+ * region and whom can you map. Both lead to the same picture on every rank: hosts are cliques of ranks that really map each other. */
+#include "comm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "base/settings.h"
+#include "engine.h"
+#include "p2p.h"
+#include "segment.h"
+#include "tune.h"
+
+#define PROTOCOL_VERSION 1 /* of everything ranks exchange; ranks of different versions refuse each other */
+
+/* First exchange. The settings text follows. */
+struct introduction {
+    uint32_t protocol, settings_len;
+    uint64_t id; /* rank 0's choice counts */
+    int32_t nlanes;
+    uint64_t lane_bytes, eager_bytes;
+    struct motet_process process;
+};
+
+/* Second exchange. A bitmap of the ranks that the sender maps follows. */
+struct whereabouts {
+    uint64_t region;    /* offset in the segment */
+    uint64_t first_key; /* window of rank r: first_key + r */
+};
+
+/* ---- Agreement ---- */
+
+static motetResult_t make_introduction(const struct motet_options *options, const struct motet_process *process, void **blob,
+                                       size_t *len)
+{
+    char *settings = motet_settings_wire_text();
+    size_t settings_len = settings ? strlen(settings) : 0;
+    struct introduction *introduction = settings ? calloc(1, sizeof *introduction + settings_len + 1) : NULL;
+    if (!introduction) {
+        free(settings);
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", options->name);
+    }
+    *introduction = (struct introduction){.protocol = PROTOCOL_VERSION,
+                                          .settings_len = (uint32_t)settings_len,
+                                          .nlanes = options->nlanes,
+                                          .lane_bytes = options->lane_bytes,
+                                          .eager_bytes = options->eager_bytes,
+                                          .process = *process};
+    memcpy(introduction + 1, settings, settings_len);
+    free(settings);
+    *blob = introduction;
+    *len = sizeof *introduction + settings_len;
+    return motet_random(&introduction->id, sizeof introduction->id);
+}
+
+/* First line in which two settings texts differ, as "NAME=value". */
+static void differing_line(const char *a, const char *b, char *line_a, char *line_b, size_t len)
+{
+    while (*a && *b) {
+        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
+        if (n != m || memcmp(a, b, n) != 0) {
+            snprintf(line_a, len, "%.*s", (int)n, a);
+            snprintf(line_b, len, "%.*s", (int)m, b);
+            return;
+        }
+        a += n + (a[n] == '\n');
+        b += m + (b[m] == '\n');
+    }
+}
+
+static motetResult_t check_introductions(void *const *blobs, const size_t *lens, int nranks)
+{
+    const struct introduction *first = blobs[0];
+    for (int r = 0; r < nranks; r++) {
+        const struct introduction *other = blobs[r];
+        if (lens[r] < sizeof *other || other->protocol != first->protocol)
+            return motet_fail(motetInvalidUsage, "rank %d speaks protocol %u, rank 0 protocol %u: all ranks need the same motet", r,
+                              lens[r] >= sizeof(uint32_t) ? other->protocol : 0, first->protocol);
+        if (lens[r] != sizeof *other + other->settings_len)
+            return motet_fail(motetRemoteError, "rank %d sent a malformed introduction of %zu bytes", r, lens[r]);
+        if (other->settings_len != first->settings_len || memcmp(other + 1, first + 1, first->settings_len) != 0) {
+            char mine[160] = "?", theirs[160] = "?";
+            char *a = strndup((const char *)(first + 1), first->settings_len),
+                 *b = strndup((const char *)(other + 1), other->settings_len);
+            if (a && b)
+                differing_line(a, b, mine, theirs, sizeof mine);
+            free(a);
+            free(b);
+            return motet_fail(motetInvalidUsage, "settings differ: rank 0 has %s, rank %d has %s", mine, r, theirs);
+        }
+        if (other->nlanes != first->nlanes || other->lane_bytes != first->lane_bytes || other->eager_bytes != first->eager_bytes)
+            return motet_fail(motetInvalidUsage,
+                              "configurations differ: rank 0 has %d channels of %" PRIu64 " bytes, rank %d has %d of %" PRIu64,
+                              first->nlanes, first->lane_bytes, r, other->nlanes, other->lane_bytes);
+    }
+    return motetSuccess;
+}
+
+/* ---- Placement ---- */
+
+/* Groups ranks into hosts: a rank joins the first host all of whose members it maps, and they it. `maps(context, a, b)` must be known alike
+ * on all ranks. Fills positions. With `identity`, position == rank, and hosts that are not contiguous fall apart into single ranks. */
+static motetResult_t place(motetComm_t comm, bool (*maps)(const void *context, int a, int b), const void *context, bool identity)
+{
+    int n = comm->nranks, *host_of = calloc((size_t)n, sizeof *host_of);
+    comm->rank_at = calloc((size_t)n, sizeof(int));
+    comm->position_of = calloc((size_t)n, sizeof(int));
+    comm->host_first = calloc((size_t)n + 1, sizeof(int));
+    if (!host_of || !comm->rank_at || !comm->position_of || !comm->host_first) {
+        free(host_of);
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    }
+    int nhosts = 0;
+    for (int r = 0; r < n; r++) {
+        host_of[r] = -1;
+        for (int h = 0; h < nhosts && host_of[r] < 0; h++) {
+            bool all = true;
+            for (int other = 0; other < r && all; other++)
+                all = host_of[other] != h || (maps(context, r, other) && maps(context, other, r));
+            if (all)
+                host_of[r] = h;
+        }
+        if (host_of[r] < 0)
+            host_of[r] = nhosts++;
+    }
+    for (int r = 1; identity && r < n; r++)
+        if (host_of[r] < host_of[r - 1]) { /* not contiguous */
+            for (int i = 0; i < n; i++)
+                host_of[i] = i;
+            nhosts = n;
+            break;
+        }
+    int position = 0;
+    for (int h = 0; h < nhosts; h++) {
+        comm->host_first[h] = position;
+        for (int r = 0; r < n; r++)
+            if (host_of[r] == h) {
+                comm->rank_at[position] = r;
+                comm->position_of[r] = position++;
+            }
+    }
+    comm->host_first[nhosts] = n;
+    comm->nhosts = nhosts;
+    comm->position = comm->position_of[comm->rank];
+    free(host_of);
+    return motetSuccess;
+}
+
+/* ---- Handles. Their memory is given back late: so a call with a destroyed handle is an error, not a crash. ---- */
+
+#define SHELF 64 /* dead handles kept */
+
+static struct {
+    pthread_mutex_t lock;
+    motetComm_t dead[SHELF];
+    size_t first, count;
+} shelf = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void shelve(motetComm_t comm)
+{
+    motetComm_t oldest = NULL;
+    pthread_mutex_destroy(&comm->queue_lock);
+    memset(comm, 0, sizeof *comm);
+    pthread_mutex_lock(&shelf.lock);
+    if (shelf.count == SHELF) {
+        oldest = shelf.dead[shelf.first];
+        shelf.first = (shelf.first + 1) % SHELF;
+        shelf.count--;
+    }
+    shelf.dead[(shelf.first + shelf.count++) % SHELF] = comm;
+    pthread_mutex_unlock(&shelf.lock);
+    free(oldest); /* a call with a handle destroyed that long ago is beyond help */
+}
+
+motetComm_t motet_comm_new(const struct motet_options *options)
+{
+    motetComm_t comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return NULL;
+    comm->magic = MOTET_COMM_INIT_MAGIC;
+    comm->options = *options;
+    pthread_mutex_init(&comm->queue_lock, NULL);
+    atomic_init(&comm->init_state, motetInProgress);
+    return comm;
+}
+
+/* ---- Parts of a communicator ---- */
+
+static motetResult_t allocate(motetComm_t comm, int nranks, int rank)
+{
+    const struct motet_options *options = &comm->options;
+    comm->nranks = nranks;
+    comm->rank = rank;
+    comm->layout = motet_layout_make(nranks, options->nlanes, options->lane_bytes, options->eager_bytes);
+    size_t planes = (size_t)options->nlanes * MOTET_NPLANES;
+    comm->peers = calloc((size_t)nranks, sizeof *comm->peers);
+    comm->lane_uses = calloc((size_t)options->nlanes, sizeof *comm->lane_uses);
+    comm->scratch = calloc(planes, sizeof *comm->scratch);
+    comm->scratch_bytes = calloc(planes, sizeof *comm->scratch_bytes);
+    if (!comm->peers || !comm->lane_uses || !comm->scratch || !comm->scratch_bytes)
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", options->name);
+    void *region;
+    TRY(motet_segment_alloc(comm->layout.total, &region));
+    comm->region = region;
+    comm->control = motet_region_control(comm->region);
+    return motetSuccess;
+}
+
+/* Mirrors of the regions of ranks behind streams, and the windows through which they are written. endpoints are by rank. */
+static motetResult_t open_windows(motetComm_t comm, struct motet_endpoint *const endpoints[])
+{
+    int n = comm->nranks, attached = 1;
+    void **bases = calloc((size_t)n, sizeof *bases);
+    if (!bases)
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    motetResult_t result = motetSuccess;
+    for (int r = 0; r < n && result == motetSuccess; r++) {
+        struct motet_peer *peer = &comm->peers[r]; /* by rank until place_peers */
+        *peer = (struct motet_peer){.rank = r,
+                                    .endpoint = endpoints[r],
+                                    .mapped = endpoints[r]->segment != NULL,
+                                    .same_process = endpoints[r]->segment == motet_segment_base(),
+                                    .local_index = -1};
+        attached += peer->mapped && r != comm->rank;
+        if (peer->mapped)
+            continue;
+        bases[r] = mmap(NULL, comm->layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bases[r] == MAP_FAILED) {
+            bases[r] = NULL;
+            result = motet_fail(motetSystemError, "cannot map %zu bytes for the mirror of rank %d (lower MOTET_BUFFSIZE)",
+                                comm->layout.total, r);
+        }
+        peer->region = bases[r];
+    }
+    atomic_store(&comm->control->attached, attached);
+    if (result == motetSuccess)
+        result = motet_windows_open(n, bases, comm->layout.total, endpoints, n, motet_comm_control, comm, &comm->first_key);
+    comm->has_windows = result == motetSuccess;
+    free(bases);
+    return result;
+}
+
+/* Brings peers from rank order into position order, and finds the ranks that share memory with this one. */
+static motetResult_t place_peers(motetComm_t comm, const struct whereabouts *const *where)
+{
+    struct motet_peer *by_rank = comm->peers;
+    int host = 0;
+    while (comm->host_first[host + 1] <= comm->position)
+        host++;
+    comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
+    if (!comm->peers) {
+        comm->peers = by_rank;
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    }
+    for (int p = 0; p < comm->nranks; p++) {
+        struct motet_peer *peer = &comm->peers[p];
+        int r = comm->rank_at[p];
+        *peer = by_rank[r];
+        peer->key = where[r]->first_key + (uint64_t)comm->rank;
+        if (peer->mapped)
+            peer->region = peer->endpoint->segment + where[r]->region;
+        comm->nmapped += peer->mapped;
+        if (p >= comm->host_first[host] && p < comm->host_first[host + 1])
+            peer->local_index = comm->nlocal++;
+    }
+    comm->leader = motet_region_control(comm->peers[comm->host_first[host]].region);
+    comm->local_mask = 1ull << (comm->peers[comm->position].local_index % 64);
+    free(by_rank);
+    return motetSuccess;
+}
+
+static void log_channels(motetComm_t comm)
+{
+    for (int c = 0; motet_log_on(MOTET_LOG_INFO, MOTET_LOG_INIT) && c < comm->options.nlanes; c++) {
+        const struct motet_peer *next = &comm->peers[(comm->position + 1) % comm->nranks];
+        INFO(MOTET_LOG_INIT, "Channel %02d : %d[%d] -> %d[%d] via %s", c, comm->rank, comm->position, next->rank,
+             (comm->position + 1) % comm->nranks, next->endpoint->transport->name);
+    }
+    INFO(MOTET_LOG_INIT, "comm %p rank %d nRanks %d nNodes %d localRanks %d localRank %d", (void *)comm, comm->rank, comm->nranks,
+         comm->nhosts, comm->nlocal, comm->peers[comm->position].local_index);
+}
+
+/* ---- Creation over a boot ---- */
+
+struct reach_table {
+    void *const *blobs; /* struct whereabouts, then the bitmap, by rank */
+};
+
+static bool table_maps(const void *context, int a, int b)
+{
+    const struct reach_table *table = context;
+    const uint8_t *bitmap = (const uint8_t *)((const struct whereabouts *)table->blobs[a] + 1);
+    return bitmap[b / 8] >> (b % 8) & 1;
+}
+
+static motetResult_t make_whereabouts(motetComm_t comm, void **blob, size_t *len)
+{
+    size_t bitmap_len = ((size_t)comm->nranks + 7) / 8;
+    struct whereabouts *where = calloc(1, sizeof *where + bitmap_len);
+    if (!where)
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    where->region = (uint64_t)(comm->region - (char *)motet_segment_base());
+    where->first_key = comm->first_key;
+    uint8_t *bitmap = (uint8_t *)(where + 1);
+    for (int r = 0; r < comm->nranks; r++)
+        if (comm->peers[r].mapped)
+            bitmap[r / 8] |= (uint8_t)(1 << (r % 8));
+    *blob = where;
+    *len = sizeof *where + bitmap_len;
+    return motetSuccess;
+}
+
+static motetResult_t connect_all(motetComm_t comm, struct motet_boot *boot, void *const *introductions)
+{
+    int n = comm->nranks;
+    const struct motet_process **processes = calloc((size_t)n, sizeof *processes);
+    struct motet_endpoint **endpoints = calloc((size_t)n, sizeof *endpoints);
+    motetResult_t result = motetSuccess;
+    if (!processes || !endpoints)
+        result = motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    for (int r = 0; result == motetSuccess && r < n; r++)
+        processes[r] = &((const struct introduction *)introductions[r])->process;
+    if (result == motetSuccess)
+        result = motet_endpoint_connect(processes, n, &boot->secret, boot->deadline_ns, boot->abort, endpoints);
+    if (result == motetSuccess) {
+        result = open_windows(comm, endpoints);
+        for (int r = 0; r < n; r++)
+            comm->peers[r].endpoint = endpoints[r]; /* owned from here, also when windows failed */
+    }
+    free(processes);
+    free(endpoints);
+    return result;
+}
+
+static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const struct motet_process *process)
+{
+    void *mine = NULL, **introductions = NULL, **where = NULL;
+    size_t len, *lens = NULL, *where_lens = NULL;
+    motetResult_t result = make_introduction(&comm->options, process, &mine, &len);
+    if (result == motetSuccess)
+        result = motet_boot_allgather(boot, mine, len, &introductions, &lens);
+    if (result == motetSuccess)
+        result = check_introductions(introductions, lens, boot->nranks);
+    if (result == motetSuccess)
+        result = allocate(comm, boot->nranks, boot->rank);
+    if (result == motetSuccess) {
+        comm->id = ((struct introduction *)introductions[0])->id;
+        comm->ncpus = process->ncpus;
+        comm->secret = boot->secret;
+        result = connect_all(comm, boot, introductions);
+    }
+    free(mine);
+    mine = NULL;
+    if (result == motetSuccess)
+        result = make_whereabouts(comm, &mine, &len);
+    if (result == motetSuccess)
+        result = motet_boot_allgather(boot, mine, len, &where, &where_lens);
+    for (int r = 0; result == motetSuccess && r < boot->nranks; r++)
+        if (where_lens[r] != len)
+            result = motet_fail(motetRemoteError, "rank %d sent a malformed address of %zu bytes", r, where_lens[r]);
+    if (result == motetSuccess)
+        result = place(comm, table_maps, &(struct reach_table){where}, motet_setting_int(MOTET_SET_DETERMINISTIC) != 0);
+    if (result == motetSuccess)
+        result = place_peers(comm, (const struct whereabouts *const *)where);
+    free(mine);
+    free(introductions);
+    free(where);
+    return result;
+}
+
+/* The host whose ranks outnumber its CPUs most: all ranks find the same one. */
+static void find_crowd(motetComm_t comm)
+{
+    comm->crowd_cpus = comm->crowd_ranks = 0;
+    for (int h = 0; h < comm->nhosts; h++) {
+        int ranks = comm->host_first[h + 1] - comm->host_first[h], cpus = comm->peers[comm->host_first[h]].endpoint->process.ncpus;
+        if (comm->crowd_ranks == 0 || (int64_t)ranks * comm->crowd_cpus > (int64_t)comm->crowd_ranks * cpus) {
+            comm->crowd_ranks = ranks;
+            comm->crowd_cpus = cpus;
+        }
+    }
+}
+
+static motetResult_t complete(motetComm_t comm)
+{
+    find_crowd(comm);
+    struct motet_tune_world world = {.nranks = comm->nranks,
+                                     .nhosts = comm->nhosts,
+                                     .host_first = comm->host_first,
+                                     .ncpus = comm->crowd_cpus,
+                                     .local_ranks = comm->crowd_ranks,
+                                     .lane_bytes = comm->layout.lane_bytes};
+    world.same_process = true;
+    for (int p = 0; p < comm->nranks; p++) {
+        world.same_process &= comm->peers[p].same_process;
+        world.rotated |= comm->rank_at[p] != p;
+    }
+    TRY(motet_tuner_create(&world, &comm->tuner));
+    comm->magic = MOTET_COMM_MAGIC;
+    log_channels(comm);
+    return motetSuccess;
+}
+
+motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
+{
+    struct motet_process process;
+    motetResult_t result = motet_process_open(&process);
+    comm->holds_process = result == motetSuccess;
+    if (result == motetSuccess)
+        result = create(comm, boot, &process);
+    if (result == motetSuccess)
+        result = complete(comm);
+    if (result != motetSuccess)
+        motet_boot_give_up(boot, motet_error_text());
+    return result;
+}
+
+/* ---- Split ---- */
+
+struct split_claim {
+    int32_t color, key, rank; /* rank in the parent */
+};
+
+static int compare_claims(const void *a, const void *b)
+{
+    const struct split_claim *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Runs an all-gather of `len` bytes per rank on the parent, on the caller's thread. */
+static motetResult_t exchange(motetComm_t parent, const void *mine, void *all, size_t len)
+{
+    struct motet_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
+    *call = (struct motet_call){
+        .collective = MOTET_ALLGATHER, .name = "CommSplit", .send = mine, .recv = all, .count = len, .dtype = motetUint8};
+    return motet_engine_run(parent, call);
+}
+
+struct split_place {
+    const motetComm_t parent;
+    const struct split_claim *members; /* by rank of the child */
+};
+
+static bool members_map(const void *context, int a, int b)
+{
+    const struct split_place *split = context;
+    int x = split->parent->position_of[split->members[a].rank], y = split->parent->position_of[split->members[b].rank], h = 0;
+    while (split->parent->host_first[h + 1] <= x)
+        h++;
+    return y >= split->parent->host_first[h] && y < split->parent->host_first[h + 1];
+}
+
+static motetResult_t make_child(motetComm_t parent, const struct split_claim *members, int n, int rank, motetComm_t child)
+{
+    struct motet_process process;
+    TRY(motet_process_open(&process)); /* the child's own hold */
+    child->holds_process = true;
+    TRY(allocate(child, n, rank));
+    struct motet_endpoint **endpoints = calloc((size_t)n, sizeof *endpoints);
+    if (!endpoints)
+        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
+    for (int r = 0; r < n; r++) {
+        endpoints[r] = parent->peers[parent->position_of[members[r].rank]].endpoint;
+        motet_endpoint_retain(endpoints[r]);
+        child->peers[r].endpoint = endpoints[r];
+    }
+    motetResult_t result = open_windows(child, endpoints);
+    free(endpoints);
+    return result;
+}
+
+static motetResult_t place_child(motetComm_t child, motetComm_t parent, const struct split_claim *members,
+                                 const struct whereabouts *all)
+{
+    const struct whereabouts **where = calloc((size_t)child->nranks, sizeof *where);
+    if (!where)
+        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
+    for (int r = 0; r < child->nranks; r++)
+        where[r] = &all[members[r].rank];
+    struct split_place split = {parent, members};
+    motetResult_t result = place(child, members_map, &split, motet_setting_int(MOTET_SET_DETERMINISTIC) != 0);
+    if (result == motetSuccess)
+        result = place_peers(child, where);
+    free(where);
+    return result;
+}
+
+/* The members of this rank's color in the child's order; returns their number, *rank this rank's place. */
+static int select_members(struct split_claim *claims, int n, const struct split_claim *mine, int *rank)
+{
+    int members = 0;
+    for (int r = 0; r < n; r++)
+        if (mine->color >= 0 && claims[r].color == mine->color)
+            claims[members++] = claims[r];
+    qsort(claims, (size_t)members, sizeof *claims, compare_claims);
+    for (int r = 0; r < members; r++)
+        if (claims[r].rank == mine->rank)
+            *rank = r;
+    return members;
+}
+
+static motetResult_t split(motetComm_t parent, const struct split_claim *mine, struct split_claim *claims, struct whereabouts *all,
+                           motetComm_t child)
+{
+    struct whereabouts here = {.region = UINT64_MAX};
+    int rank = 0;
+    TRY(exchange(parent, mine, claims, sizeof *mine));
+    int members = select_members(claims, parent->nranks, mine, &rank);
+    motetResult_t result = members > 0 ? make_child(parent, claims, members, rank, child) : motetSuccess;
+    if (members > 0 && result == motetSuccess)
+        here = (struct whereabouts){(uint64_t)(child->region - (char *)motet_segment_base()), child->first_key};
+    motetResult_t exchanged = exchange(parent, &here, all, sizeof here); /* also after an own failure: the others wait */
+    TRY(result);
+    TRY(exchanged);
+    for (int r = 0; r < members; r++)
+        if (all[claims[r].rank].region == UINT64_MAX)
+            return motet_fail(motetRemoteError, "rank %d of communicator %s could not take part in the split", claims[r].rank,
+                              parent->options.name);
+    if (members == 0)
+        return motetSuccess;
+    child->id = parent->id * 31 + parent->seq * 131 + (uint64_t)mine->color + 1;
+    child->ncpus = parent->ncpus;
+    child->secret = parent->secret;
+    TRY(place_child(child, parent, claims, all));
+    return complete(child);
+}
+
+motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm_t child)
+{
+    size_t n = (size_t)parent->nranks;
+    struct split_claim mine = {color, key, parent->rank}, *claims = calloc(n, sizeof *claims);
+    struct whereabouts *all = calloc(n, sizeof *all);
+    motetResult_t result =
+        claims && all ? split(parent, &mine, claims, all, child)
+                      : motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
+    free(claims);
+    free(all);
+    return result;
+}
+
+/* ---- End ---- */
+
+/* Regions that a peer may still touch wait here until the last one has let go. */
+static struct {
+    pthread_mutex_t lock;
+    char **regions;
+    size_t count, capacity;
+} lingering = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Frees what has become free; adds `region` to those that wait, if it must. */
+static void release_region(char *region)
+{
+    pthread_mutex_lock(&lingering.lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < lingering.count; i++)
+        if (atomic_load(&motet_region_control(lingering.regions[i])->attached) <= 0)
+            motet_segment_free(lingering.regions[i]);
+        else
+            lingering.regions[kept++] = lingering.regions[i];
+    lingering.count = kept;
+    if (region && atomic_load(&motet_region_control(region)->attached) > 0) {
+        if (kept == lingering.capacity) {
+            size_t capacity = kept ? 2 * kept : 16;
+            char **grown = realloc(lingering.regions, capacity * sizeof *grown);
+            if (grown) {
+                lingering.regions = grown;
+                lingering.capacity = capacity;
+            }
+        }
+        if (kept < lingering.capacity)
+            lingering.regions[lingering.count++] = region; /* else it stays allocated until the process lets go of its segment */
+    } else if (region) {
+        motet_segment_free(region);
+    }
+    pthread_mutex_unlock(&lingering.lock);
+}
+
+static void detach(motetComm_t comm)
+{
+    for (int p = 0; p < comm->nranks; p++) {
+        struct motet_peer *peer = &comm->peers[p];
+        if (!peer->mapped || !peer->region)
+            continue;
+        if (peer->region != comm->region)
+            atomic_fetch_sub(&motet_region_control(peer->region)->attached, 1);
+        if (peer->region != comm->region && peer->dead)
+            atomic_fetch_sub(&comm->control->attached, 1); /* the dead cannot let go themselves */
+    }
+    atomic_fetch_sub(&comm->control->attached, 1);
+}
+
+static void close_peers(motetComm_t comm)
+{
+    for (int p = 0; comm->peers && p < comm->nranks; p++) {
+        if (!comm->peers[p].mapped && comm->peers[p].region)
+            munmap(comm->peers[p].region, comm->layout.total);
+        if (comm->peers[p].endpoint)
+            motet_endpoint_release(comm->peers[p].endpoint);
+    }
+    free(comm->peers);
+}
+
+void motet_comm_close(motetComm_t comm)
+{
+    comm->magic = 0;
+    if (comm->has_windows)
+        motet_windows_close(comm->first_key);
+    if (comm->control && comm->leader) /* complete: peers know this region */
+        detach(comm);
+    else if (comm->control)
+        atomic_store(&comm->control->attached, 0);
+    close_peers(comm);
+    for (size_t i = 0; comm->scratch && i < (size_t)comm->options.nlanes * MOTET_NPLANES; i++)
+        free(comm->scratch[i]);
+    for (int i = 0; i < comm->nplans; i++)
+        motet_plan_free(comm->plans[i]);
+    if (comm->region)
+        release_region(comm->region);
+    motet_p2p_free(comm);
+    motet_tuner_free(comm->tuner);
+    for (struct motet_registration *entry = comm->registrations, *next; entry; entry = next) {
+        next = entry->next;
+        free(entry);
+    }
+    free(comm->premuls);
+    free(comm->plans);
+    free(comm->scratch);
+    free(comm->scratch_bytes);
+    free(comm->lane_uses);
+    free(comm->rank_at);
+    free(comm->position_of);
+    free(comm->host_first);
+    if (comm->holds_process)
+        motet_process_close();
+    shelve(comm);
+}

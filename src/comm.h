@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A communicator: who the ranks are, what memory of theirs this rank can read, what has been called so far, and what went wrong.
+ * Everything above (group, queue, api) and the engine below share this one structure; its files are comm.c (create, split, destroy),
+ * fault.c (errors that concern all ranks) and wait.c (how a thread waits). */
+#ifndef MOTET_COMM_H
+#define MOTET_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "boot/boot.h"
+#include "endpoint.h"
+#include "plan.h"
+#include "region.h"
+
+/* What this rank knows of another rank, by position. */
+struct motet_peer {
+    int rank;
+    struct motet_endpoint *endpoint;
+    bool mapped;         /* its region can be read in place, and it reads mine */
+    bool same_process;   /* even plain addresses mean the same */
+    char *region;        /* its region: mapped, or the mirror kept here */
+    uint64_t key;        /* stream endpoints: the window at the peer that mirrors my region */
+    _Atomic(_Bool) dead; /* its endpoint died */
+    int local_index;     /* bit in the leader's sleepers word; -1 on other hosts */
+};
+
+/* What the caller asked for in motetConfig_t and the settings, resolved; constant. */
+struct motet_options {
+    int64_t timeout_ms, init_timeout_ms, warn_after_ms;
+    bool blocking;
+    bool direct; /* direct access to peers' buffers allowed */
+    int nlanes;
+    size_t lane_bytes;
+    size_t eager_bytes;
+    char name[64];
+};
+
+struct motet_lane_use {            /* the last use of a lane: whose reading must be over before it is used again */
+    const struct motet_plan *plan; /* NULL: free */
+    uint64_t need;                 /* value of the readers' done words */
+};
+
+struct motet_premul { /* an operation made by RedOpCreatePreMulSum */
+    bool live;
+    motetDataType_t dtype;
+    _Alignas(16) char scalar[16];
+};
+
+struct motet_registration { /* CommRegister, and windows */
+    uint64_t magic;
+    void *buff;
+    size_t size;
+    struct motet_registration *next;
+};
+
+struct motet_op;    /* queue.h */
+struct motet_tuner; /* tune.h */
+
+struct motetComm {
+    uint64_t magic; /* MOTET_COMM_MAGIC while alive */
+    int nranks, rank, position;
+    int *rank_at, *position_of;  /* rank by position, position by rank */
+    int nhosts, *host_first;     /* hosts as ranges of positions; nhosts + 1 entries */
+    int nlocal;                  /* ranks of the own host, itself included */
+    int nmapped;                 /* ranks whose regions are mapped, itself included */
+    int ncpus;                   /* CPUs of this host that the local ranks share */
+    int crowd_ranks, crowd_cpus; /* of the host whose ranks outnumber its CPUs most */
+    struct motet_peer *peers;    /* by position; peers[position] is this rank itself */
+    struct motet_layout layout;
+    char *region;                       /* own region, in the segment */
+    struct motet_control_area *control; /* start of the own region */
+    struct motet_control_area *leader;  /* control area whose sleepers word the local ranks share */
+    uint64_t local_mask;                /* own bit in it */
+    uint64_t first_key;                 /* windows of this communicator in this process: + rank of the peer */
+    bool has_windows;
+    struct motet_options options;
+    uint64_t id; /* the same on all ranks: names the communicator in logs */
+    struct motet_secret secret;
+
+    /* Collectives: touched by the thread that runs the current operation only. */
+    uint64_t seq;     /* of the last collective begun; its low 32 bits travel */
+    uint32_t history; /* mix of the fingerprints of all collectives so far */
+    struct motet_lane_use *lane_uses;
+    char **scratch; /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
+    size_t *scratch_bytes;
+    struct motet_plan **plans; /* cache */
+    int nplans;
+    struct motet_tuner *tuner;
+    struct motet_pair *pairs; /* point to point state by position (p2p.c); allocated on first use */
+    uint64_t block_count;     /* sends that were announced as blocked so far */
+
+    /* Operations waiting for their turn (queue.c), in call order. */
+    pthread_mutex_t queue_lock;
+    struct motet_op *_Atomic queue_first, *queue_last;
+    _Atomic(pid_t) caller;  /* thread inside a call, 0: none */
+    _Atomic(_Bool) closing; /* somebody is freeing it */
+
+    /* State. */
+    _Atomic(_Bool) abort;    /* set by Abort: every wait ends */
+    _Atomic int async_error; /* motetResult_t: first error that concerns the communicator */
+    char error_text[MOTET_ERROR_TEXT_MAX];
+    _Atomic int init_state; /* motetInProgress while a nonblocking init, finalize or split runs */
+    pthread_t init_thread;
+    bool has_init_thread, finalized, holds_process;
+    struct motet_premul *premuls; /* dynamic reduction operations (api.c) */
+    int npremuls;
+    struct motet_registration *registrations;
+};
+
+#define MOTET_COMM_MAGIC      0x6d6f74657420636full
+#define MOTET_COMM_INIT_MAGIC 0x6d6f746574206963ull /* being initialised */
+
+/* ---- comm.c ---- */
+
+/* A handle that is not a communicator yet: its abort flag works, everything else waits for create or split. NULL: out of memory. */
+motetComm_t motet_comm_new(const struct motet_options *options);
+
+/* Makes the handle a communicator over an open boot (closed by the caller). Collective over the boot's ranks. On failure the handle remains
+ * the caller's to close. */
+motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot);
+
+/* Makes `child` the communicator of the ranks of `parent` with the same color, ordered by (key, rank). Collective over parent; color < 0: not
+ * a member, child stays empty and is the caller's to close. No new endpoints, threads or sockets. */
+motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm_t child);
+
+/* Frees everything, in any state, without talking to anybody. Memory that a local peer may still touch is kept until it has let go. */
+void motet_comm_close(motetComm_t comm);
+
+/* ---- fault.c: errors of the communicator. The first one wins, is stored here, in every local peer's region, and sent to all others. ---- */
+
+/* Records an error with the sentence of motet_error_text() and tells every rank. Returns the code of the error that won. */
+motetResult_t motet_comm_fault(motetComm_t comm, motetResult_t code);
+
+/* The first error known here (own, or told by a peer), motetSuccess if none; sets the thread's sentence. One load when there is none. */
+motetResult_t motet_comm_check(motetComm_t comm);
+
+/* A slot of the peer at `position` shows another call than collective `seq` of this rank: says both calls and faults the communicator. */
+motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, uint64_t theirs);
+
+/* Compares the current call with every rank's record: local ones at once, remote ones by question and answer. Run by waits that last. */
+motetResult_t motet_comm_audit(motetComm_t comm);
+
+/* The rank at `position` died and is still needed: faults the communicator. */
+motetResult_t motet_comm_dead(motetComm_t comm, int position);
+
+/* The first error known here, without side effects; any thread. */
+motetResult_t motet_comm_async_error(motetComm_t comm);
+
+/* Tells all other ranks that this one aborted, and wakes every thread that waits in it. */
+void motet_comm_tell_abort(motetComm_t comm);
+
+/* Handler of control messages and deaths (runs in the service thread). */
+void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len);
+
+/* ---- wait.c ---- */
+
+/* One thread's wait for operations of one or several communicators. */
+struct motet_wait {
+    const motetComm_t *comms; /* whose peers are waited for; the caller's array, must outlive the wait */
+    int ncomms;
+    int pauses, yields;
+    bool shares_cpu; /* a peer needs this CPU: spinning only delays it */
+    bool asleep_announced;
+    uint32_t ticket;
+    uint64_t since_ns, deadline_ns, warn_ns, audit_ns; /* taken when the wait leaves the spin phase; 0 before */
+};
+
+void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int ncomms);
+
+/* After progress: the next pause starts from spinning again. */
+void motet_wait_progressed(struct motet_wait *wait);
+
+/* After a look that found nothing: spins, yields, or sleeps, as measured to be best. Returns an error when the wait must end: abort, a
+ * fault of one of the communicators, a death, the deadline. `describe` (may be NULL) says what is waited for, in words. */
+motetResult_t motet_wait_pause(struct motet_wait *wait, void (*describe)(void *context, char *text, size_t len), void *context);
+
+/* Ends the wait: takes back announcements. Every wait_begin needs one. */
+void motet_wait_end(struct motet_wait *wait);
+
+/* After publishing something local peers may sleep for: one load when nobody sleeps. */
+void motet_comm_wake(motetComm_t comm);
+
+/* Reads the streams of this communicator's peers; nothing when all are mapped. */
+void motet_comm_poll(motetComm_t comm, bool *moved);
+
+#endif

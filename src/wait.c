@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How a thread waits: spins while the peer is likely to answer within the time of a context switch, yields when it may need this CPU,
+ * sleeps otherwise. Every wait ends: by progress, abort, a fault, a death, or the deadline.
+ *
+ * Sleeping without a fence on the fast path. A publisher stores its slot, then loads the sleepers word; a sleeper sets its bit, then looks
+ * at the slots again. Both orders store-load need a fence; the sleeper pays for both by membarrier(GLOBAL_EXPEDITED), which makes every
+ * running thread of registered processes pass a full barrier: so either the publisher's load sees the bit, or the sleeper's second look sees
+ * the slot. */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "comm.h"
+
+#define PAUSES_BEFORE_CPU_CHECK 16
+#define PAUSES_BEFORE_YIELD     2000 /* about 50 us: waking an idle CPU costs 26-100 us */
+#define YIELDS_BEFORE_SLEEP     8
+#define YIELDS_ON_A_SHARED_CPU  64
+#define SLEEP_NS                (100 * 1000 * 1000ull) /* a sleeper looks around at least this often: aborts, deadlines, audits */
+#define AUDIT_AFTER_NS          (100 * 1000 * 1000ull)
+#define DEATH_GRACE_NS          (20 * 1000 * 1000ull) /* what the dead published before it died is read first */
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int ncomms)
+{
+    *wait = (struct motet_wait){.comms = comms, .ncomms = ncomms};
+}
+
+void motet_wait_progressed(struct motet_wait *wait)
+{
+    wait->pauses = wait->yields = 0;
+    wait->since_ns = 0;
+    if (wait->asleep_announced)
+        motet_wait_end(wait);
+}
+
+/* Whether spinning is pointless: the peers need CPUs that are not there, or one of them needs this very CPU. */
+static bool must_share_cpu(motetComm_t comm)
+{
+    if (comm->nlocal > comm->ncpus)
+        return true;
+    int cpu = sched_getcpu();
+    for (int p = 0; p < comm->nranks; p++) {
+        const struct motet_peer *peer = &comm->peers[p];
+        if (p != comm->position && peer->mapped &&
+            atomic_load_explicit(&motet_region_control(peer->region)->cpu, memory_order_relaxed) == cpu)
+            return true;
+    }
+    return false;
+}
+
+static void announce_sleep(struct motet_wait *wait)
+{
+    wait->ticket = motet_doorbell_ticket();
+    for (int i = 0; i < wait->ncomms; i++)
+        atomic_fetch_or(&wait->comms[i]->leader->sleepers, wait->comms[i]->local_mask);
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
+        atomic_thread_fence(memory_order_seq_cst); /* old kernels: the 100 ms look-around covers what is left */
+    wait->asleep_announced = true;
+}
+
+void motet_wait_end(struct motet_wait *wait)
+{
+    for (int i = 0; wait->asleep_announced && i < wait->ncomms; i++)
+        atomic_fetch_and(&wait->comms[i]->leader->sleepers, ~wait->comms[i]->local_mask);
+    wait->asleep_announced = false;
+}
+
+void motet_comm_wake(motetComm_t comm)
+{
+    uint64_t sleepers = atomic_load_explicit(&comm->leader->sleepers, memory_order_relaxed);
+    if (__builtin_expect((sleepers & ~comm->local_mask) == 0, 1))
+        return;
+    sleepers = atomic_exchange(&comm->leader->sleepers, sleepers & comm->local_mask) & ~comm->local_mask;
+    for (int p = 0; p < comm->nranks; p++) {
+        const struct motet_peer *peer = &comm->peers[p];
+        if (peer->local_index >= 0 && p != comm->position && (sleepers >> (peer->local_index % 64) & 1))
+            motet_doorbell_ring(peer->endpoint);
+    }
+}
+
+void motet_comm_poll(motetComm_t comm, bool *moved)
+{
+    if (comm->nmapped == comm->nranks)
+        return;
+    for (int p = 0; p < comm->nranks; p++)
+        if (!comm->peers[p].mapped && motet_endpoint_progress(comm->peers[p].endpoint))
+            *moved = true;
+}
+
+/* ---- The slow part: taken once the spin is over, so that clocks and checks cost nothing before ---- */
+
+static void take_times(struct motet_wait *wait)
+{
+    const struct motet_options *options = &wait->comms[0]->options;
+    wait->since_ns = motet_now_ns();
+    wait->deadline_ns = options->timeout_ms > 0 ? wait->since_ns + (uint64_t)options->timeout_ms * 1000000 : UINT64_MAX;
+    wait->warn_ns = options->warn_after_ms > 0 ? wait->since_ns + (uint64_t)options->warn_after_ms * 1000000 : UINT64_MAX;
+    wait->audit_ns = wait->since_ns + AUDIT_AFTER_NS;
+}
+
+static motetResult_t check_all(const struct motet_wait *wait)
+{
+    for (int i = 0; i < wait->ncomms; i++)
+        TRY(motet_comm_check(wait->comms[i]));
+    return motetSuccess;
+}
+
+static motetResult_t check_deaths(const struct motet_wait *wait)
+{
+    for (int i = 0; i < wait->ncomms; i++)
+        for (int p = 0; p < wait->comms[i]->nranks; p++)
+            if (atomic_load_explicit(&wait->comms[i]->peers[p].dead, memory_order_acquire))
+                return motet_comm_dead(wait->comms[i], p);
+    return motetSuccess;
+}
+
+/* The wait has lasted `ns`: says so, or gives up. */
+static motetResult_t complain(struct motet_wait *wait, uint64_t now, void (*describe)(void *, char *, size_t), void *context)
+{
+    motetComm_t comm = wait->comms[0];
+    char what[256] = "";
+    double seconds = (double)(now - wait->since_ns) / 1e9;
+    if (describe)
+        describe(context, what, sizeof what);
+    if (now >= wait->deadline_ns) {
+        motet_fail_quiet(motetTimeout, "comm \"%s\" (%d ranks), rank %d: no progress for %.1f s (MOTET_TIMEOUT): %s",
+                         comm->options.name, comm->nranks, comm->rank, seconds, what);
+        return motet_comm_fault(comm, motetTimeout);
+    }
+    wait->warn_ns = now + (uint64_t)comm->options.warn_after_ms * 1000000;
+    WARN(MOTET_LOG_COLL, "comm \"%s\" (%d ranks), rank %d: late for %.1f s: %s", comm->options.name, comm->nranks, comm->rank,
+         seconds, what);
+    return motetSuccess;
+}
+
+static motetResult_t look_around(struct motet_wait *wait, void (*describe)(void *, char *, size_t), void *context)
+{
+    uint64_t now = motet_now_ns();
+    TRY(check_all(wait));
+    if (now > wait->since_ns + DEATH_GRACE_NS)
+        TRY(check_deaths(wait));
+    if (now >= wait->audit_ns) {
+        wait->audit_ns = now + 10 * AUDIT_AFTER_NS;
+        for (int i = 0; i < wait->ncomms; i++)
+            TRY(motet_comm_audit(wait->comms[i]));
+    }
+    if (now >= wait->warn_ns || now >= wait->deadline_ns)
+        return complain(wait, now, describe, context);
+    return motetSuccess;
+}
+
+static bool shares_cpu(const struct motet_wait *wait)
+{
+    for (int i = 0; i < wait->ncomms; i++)
+        if (must_share_cpu(wait->comms[i]))
+            return true;
+    return false;
+}
+
+motetResult_t motet_wait_pause(struct motet_wait *wait, void (*describe)(void *, char *, size_t), void *context)
+{
+    int pauses = wait->pauses++;
+    if (pauses < PAUSES_BEFORE_CPU_CHECK || (pauses < PAUSES_BEFORE_YIELD && !wait->shares_cpu)) {
+        if (pauses == PAUSES_BEFORE_CPU_CHECK - 1)
+            wait->shares_cpu = shares_cpu(wait);
+        if ((pauses & 255) == 255)
+            TRY(check_all(wait));
+        cpu_relax();
+        return motetSuccess;
+    }
+    if (wait->since_ns == 0)
+        take_times(wait);
+    if (wait->yields++ < (wait->shares_cpu ? YIELDS_ON_A_SHARED_CPU : YIELDS_BEFORE_SLEEP)) {
+        sched_yield();
+        return check_all(wait);
+    }
+    TRY(look_around(wait, describe, context));
+    if (!wait->asleep_announced) {
+        announce_sleep(wait);
+        return motetSuccess; /* the caller looks once more */
+    }
+    motet_doorbell_wait(wait->ticket, motet_now_ns() + SLEEP_NS);
+    motet_wait_end(wait);
+    wait->yields = 0;
+    wait->pauses = PAUSES_BEFORE_CPU_CHECK; /* awake: something probably came, spin a little before the next sleep */
+    return motetSuccess;
+}
