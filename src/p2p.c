@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rings between pairs of ranks, and the matching of messages to receives. See p2p.h for the layout.
+ *
+ * A message is offered to the posted receives in call order; the first that matches takes it. When receives wait for this source but none
+ * matches, the message is moved to the unexpected list so that those behind it can come. */
+#include "p2p.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/os.h"
+#include "reduce/reduce.h"
+#include "segment.h"
+
+/* Messages from this size on are copied by the receiver straight from the sender's buffer, where it can read it. */
+#define DIRECT_FROM_BYTES (64 * 1024)
+
+#define CYCLE_LOOK_NS (150 * 1000 * 1000ull) /* a send that finds no room this long looks for a cycle, twice */
+
+/* In front of each message in the ring. */
+struct header {
+    uint64_t bytes;
+    int32_t tag;
+    uint32_t dtype;
+    uint64_t direct; /* 0: bytes follow. Else address << 1, or segment offset << 1 | 1 */
+    char reserved[MOTET_LINE - 24];
+};
+
+/* A message that came before anybody asked for it. */
+struct unexpected {
+    struct unexpected *next;
+    struct header header;
+    char bytes[];
+};
+
+struct motet_pair {
+    uint64_t sent;       /* bytes put into my ring to this peer */
+    uint64_t consumed;   /* bytes taken from this peer's ring to me */
+    uint64_t told_taken; /* stream peers: value of `taken` they know */
+    /* The message at the head of the ring, once its header has been read. */
+    bool open;
+    struct header header;
+    uint64_t got;                    /* payload bytes of it moved so far */
+    struct motet_transfer *into;     /* the receive that takes it, or */
+    struct unexpected *storing;      /* the unexpected entry that does */
+    struct unexpected *first, *last; /* unexpected messages, oldest first */
+};
+
+/* ---- Views of the rings ---- */
+
+static struct motet_ring_head *head(motetComm_t comm, int owner, int other)
+{
+    return (struct motet_ring_head *)(comm->peers[owner].region + motet_layout_ring_head(&comm->layout, other));
+}
+
+static uint64_t lines(uint64_t bytes)
+{
+    return (bytes + MOTET_LINE - 1) / MOTET_LINE * MOTET_LINE;
+}
+
+/* Bytes of my ring to `peer` that are free. */
+static uint64_t room(motetComm_t comm, int peer)
+{
+    /* acquire: the receiver has read what it says it took; only then is it overwritten. */
+    uint64_t taken = atomic_load_explicit(&head(comm, peer, comm->position)->taken, memory_order_acquire);
+    return comm->layout.ring_bytes - (comm->pairs[peer].sent - taken);
+}
+
+/* Bytes of peer's ring to me that are there and not consumed. */
+static uint64_t arrived(motetComm_t comm, int peer)
+{
+    return atomic_load_explicit(&head(comm, peer, comm->position)->written, memory_order_acquire) - comm->pairs[peer].consumed;
+}
+
+/* Copies len bytes into my ring to `peer` at its end (at most `room`), padded to lines, and tells the peer. False: a stream had no room. */
+static bool ring_write(motetComm_t comm, int peer, const void *bytes, uint64_t len)
+{
+    struct motet_pair *pair = &comm->pairs[peer];
+    uint64_t at = pair->sent & (comm->layout.ring_bytes - 1), end = pair->sent + lines(len);
+    size_t ring = motet_layout_ring(&comm->layout, peer);
+    const struct motet_peer *to = &comm->peers[peer];
+    if (to->mapped) {
+        motet_copy(comm->region + ring + at, bytes, len);
+        atomic_store_explicit(&head(comm, comm->position, peer)->written, end, memory_order_release);
+    } else if (!motet_endpoint_put(to->endpoint, to->key, ring + at, bytes, len,
+                                   motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, written), end)) {
+        return false;
+    }
+    pair->sent = end;
+    return true;
+}
+
+/* Where the next byte of peer's ring to me lies, and how many are contiguous. */
+static const char *ring_read(motetComm_t comm, int peer, uint64_t *contiguous)
+{
+    uint64_t at = comm->pairs[peer].consumed & (comm->layout.ring_bytes - 1);
+    *contiguous = comm->layout.ring_bytes - at;
+    return comm->peers[peer].region + motet_layout_ring(&comm->layout, comm->position) + at;
+}
+
+/* Tells the sender how much has been taken. A stream without room is told by a later call. */
+static void tell_taken(motetComm_t comm, int peer)
+{
+    struct motet_pair *pair = &comm->pairs[peer];
+    const struct motet_peer *from = &comm->peers[peer];
+    if (from->mapped) {
+        atomic_store_explicit(&head(comm, comm->position, peer)->taken, pair->consumed, memory_order_release);
+        pair->told_taken = pair->consumed;
+    } else if (pair->told_taken != pair->consumed) {
+        size_t word = motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, taken);
+        if (motet_endpoint_put(from->endpoint, from->key, 0, NULL, 0, word, pair->consumed))
+            pair->told_taken = pair->consumed;
+    }
+}
+
+/* ---- Sending ---- */
+
+static uint64_t direct_address(motetComm_t comm, const struct motet_transfer *message)
+{
+    const struct motet_peer *to = &comm->peers[message->peer];
+    uint64_t offset;
+    if (!comm->options.direct || !to->mapped || message->bytes < DIRECT_FROM_BYTES || message->bytes <= comm->options.eager_bytes)
+        return 0;
+    if (motet_segment_offset(message->buf, message->bytes, &offset))
+        return offset << 1 | 1;
+    return to->same_process ? (uint64_t)(uintptr_t)message->buf << 1 : 0;
+}
+
+/* The ring wraps at line borders, so a header never does; payload is cut at the end of the ring. Returns whether all is sent. */
+static bool send_some(motetComm_t comm, struct motet_transfer *message, bool *moved)
+{
+    struct motet_pair *pair = &comm->pairs[message->peer];
+    if (message->wait_until)
+        return (int64_t)(atomic_load_explicit(&head(comm, message->peer, comm->position)->taken, memory_order_acquire) -
+                         message->wait_until) >= 0;
+    if (!message->begun) {
+        struct header header = {.bytes = message->bytes,
+                                .tag = message->tag,
+                                .dtype = (uint32_t)message->dtype,
+                                .direct = direct_address(comm, message)};
+        if (room(comm, message->peer) < sizeof header || !ring_write(comm, message->peer, &header, sizeof header))
+            return false;
+        message->begun = *moved = true;
+        if (header.direct) {
+            message->wait_until = pair->sent;
+            return false;
+        }
+    }
+    while (message->moved < message->bytes) {
+        uint64_t free_bytes = room(comm, message->peer), at = pair->sent & (comm->layout.ring_bytes - 1),
+                 n = message->bytes - message->moved;
+        if (n > comm->layout.ring_bytes - at)
+            n = comm->layout.ring_bytes - at;
+        if (n > MOTET_PUT_MAX)
+            n = MOTET_PUT_MAX;
+        if (n > free_bytes)
+            n = free_bytes / MOTET_LINE * MOTET_LINE;
+        if (n == 0 || !ring_write(comm, message->peer, (char *)message->buf + message->moved, n))
+            return false;
+        message->moved += n;
+        *moved = true;
+    }
+    return true;
+}
+
+/* ---- Receiving ---- */
+
+static motetResult_t call_mismatch(motetComm_t comm, int peer, const struct header *header, const struct motet_transfer *message)
+{
+    const struct motet_dtype *mine = motet_dtype_row(message->dtype), *theirs = motet_dtype_row((motetDataType_t)header->dtype);
+    theirs = theirs ? theirs : mine;
+    motet_fail_quiet(motetInvalidUsage,
+                     "comm \"%s\" (%d ranks): rank %d called %s(%zu x %s) from rank %d, rank %d called %s(%" PRIu64
+                     " x %s) to rank %d",
+                     comm->options.name, comm->nranks, comm->rank, message->name, message->bytes / mine->size, mine->name,
+                     comm->peers[peer].rank, comm->peers[peer].rank, header->tag == MOTET_UNTAGGED ? "Send" : "SendTag",
+                     header->bytes / theirs->size, theirs->name, comm->rank);
+    return motet_comm_fault(comm, motetInvalidUsage);
+}
+
+static bool matches(const struct motet_transfer *message, int peer, const struct header *header)
+{
+    if (message->is_send || message->done || message->posted || (message->peer >= 0 && message->peer != peer))
+        return false;
+    if (message->tag == MOTET_ANY_TAG)
+        return header->tag != MOTET_UNTAGGED;
+    return message->tag == header->tag;
+}
+
+static struct motet_transfer *find_receive(struct motet_batch *batch, int peer, const struct header *header, bool *waits_here)
+{
+    *waits_here = false;
+    for (int i = 0; i < batch->count; i++) {
+        struct motet_transfer *message = &batch->transfers[i];
+        if (matches(message, peer, header))
+            return message;
+        if (!message->is_send && !message->done && !message->posted && (message->peer < 0 || message->peer == peer))
+            *waits_here = true;
+    }
+    return NULL;
+}
+
+static motetResult_t accept_header(motetComm_t comm, int peer, const struct header *header, struct motet_transfer *message)
+{
+    bool tagged = header->tag != MOTET_UNTAGGED;
+    if (header->dtype != (uint32_t)message->dtype || header->bytes > message->bytes || (!tagged && header->bytes != message->bytes))
+        return call_mismatch(comm, peer, header, message);
+    message->posted = true;
+    message->received = header->bytes;
+    message->source = comm->peers[peer].rank;
+    message->received_tag = header->tag;
+    return motetSuccess;
+}
+
+static void copy_direct(motetComm_t comm, int peer, const struct header *header, void *to)
+{
+    const char *from = header->direct & 1 ? comm->peers[peer].endpoint->segment + (header->direct >> 1)
+                                          : (const char *)(uintptr_t)(header->direct >> 1);
+    if (header->bytes > 0)
+        memcpy(to, from, header->bytes);
+}
+
+static void complete(struct motet_batch *batch, struct motet_transfer *message)
+{
+    message->done = true;
+    batch->left--;
+}
+
+/* Gives unexpected messages of `peer` to receives of the batch that match. */
+static motetResult_t take_unexpected(struct motet_batch *batch, int peer, bool *moved)
+{
+    motetComm_t comm = batch->comm;
+    struct motet_pair *pair = &comm->pairs[peer];
+    struct unexpected *previous = NULL, *entry = pair->first;
+    while (entry) {
+        bool waits;
+        struct motet_transfer *message = entry == pair->storing ? NULL : find_receive(batch, peer, &entry->header, &waits);
+        struct unexpected *next = entry->next;
+        if (!message) {
+            previous = entry;
+            entry = next;
+            continue;
+        }
+        TRY(accept_header(comm, peer, &entry->header, message));
+        memcpy(message->buf, entry->bytes, entry->header.bytes);
+        if (previous)
+            previous->next = next;
+        else
+            pair->first = next;
+        if (pair->last == entry)
+            pair->last = previous;
+        free(entry);
+        complete(batch, message);
+        *moved = true;
+        entry = next;
+    }
+    return motetSuccess;
+}
+
+static motetResult_t store_unexpected(motetComm_t comm, int peer)
+{
+    struct motet_pair *pair = &comm->pairs[peer];
+    struct unexpected *entry = pair->header.bytes <= SIZE_MAX / 2 ? malloc(sizeof *entry + pair->header.bytes) : NULL;
+    if (!entry)
+        return motet_fail(motetSystemError, "out of memory for an unexpected message of %" PRIu64 " bytes from rank %d",
+                          pair->header.bytes, comm->peers[peer].rank);
+    entry->next = NULL;
+    entry->header = pair->header;
+    if (pair->last)
+        pair->last->next = entry;
+    else
+        pair->first = entry;
+    pair->last = pair->storing = entry;
+    return motetSuccess;
+}
+
+/* Reads the header at the head of the ring and decides who takes the message. *stuck: nobody does now. */
+static motetResult_t open_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
+{
+    motetComm_t comm = batch->comm;
+    struct motet_pair *pair = &comm->pairs[peer];
+    uint64_t contiguous;
+    bool waits;
+    *stuck = true;
+    if (!pair->open) {
+        if (arrived(comm, peer) < sizeof pair->header)
+            return motetSuccess;
+        memcpy(&pair->header, ring_read(comm, peer, &contiguous), sizeof pair->header);
+        pair->open = true;
+        pair->got = 0;
+        pair->into = NULL;
+        pair->storing = NULL;
+    }
+    if (!pair->into && !pair->storing) {
+        pair->into = find_receive(batch, peer, &pair->header, &waits);
+        if (pair->into)
+            TRY(accept_header(comm, peer, &pair->header, pair->into));
+        else if (waits)
+            TRY(store_unexpected(comm, peer));
+        else
+            return motetSuccess;
+        pair->consumed += sizeof pair->header; /* told only when the message is through, or with its first bytes */
+        *moved = true;
+    }
+    *stuck = false;
+    return motetSuccess;
+}
+
+/* Moves payload of the open message. *stuck: more must arrive first. */
+static void move_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
+{
+    motetComm_t comm = batch->comm;
+    struct motet_pair *pair = &comm->pairs[peer];
+    char *to = pair->into ? pair->into->buf : pair->storing->bytes;
+    if (pair->header.direct) {
+        copy_direct(comm, peer, &pair->header, to);
+        pair->got = pair->header.bytes;
+    }
+    while (pair->got < pair->header.bytes) {
+        uint64_t contiguous, there = arrived(comm, peer), n = pair->header.bytes - pair->got;
+        const char *from = ring_read(comm, peer, &contiguous);
+        n = n > contiguous ? contiguous : n;
+        n = n > there ? there / MOTET_LINE * MOTET_LINE : n;
+        if (n == 0) {
+            *stuck = true;
+            return;
+        }
+        memcpy(to + pair->got, from, n);
+        pair->got += n;
+        pair->consumed += lines(n);
+        tell_taken(comm, peer);
+        *moved = true;
+    }
+    tell_taken(comm, peer);
+    pair->open = false;
+    pair->storing = NULL;
+    if (pair->into)
+        complete(batch, pair->into);
+    pair->into = NULL;
+    *moved = true;
+}
+
+static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *moved)
+{
+    motetComm_t comm = batch->comm;
+    bool stuck = false;
+    if (comm->pairs[peer].first)
+        TRY(take_unexpected(batch, peer, moved));
+    while (!stuck) {
+        TRY(open_message(batch, peer, &stuck, moved));
+        if (!stuck)
+            move_message(batch, peer, &stuck, moved);
+    }
+    if (comm->pairs[peer].told_taken != comm->pairs[peer].consumed && !comm->pairs[peer].open)
+        tell_taken(comm, peer);
+    return motetSuccess;
+}
+
+/* ---- Cycles of waiting sends ---- */
+
+static void announce_block(motetComm_t comm, uint64_t word)
+{
+    atomic_store_explicit(&comm->control->blocked_send, word, memory_order_release);
+    for (int p = 0; p < comm->nranks; p++)
+        if (!comm->peers[p].mapped) /* if there is no room, a later announcement says it */
+            (void)motet_endpoint_put(comm->peers[p].endpoint, comm->peers[p].key, 0, NULL, 0,
+                                     offsetof(struct motet_control_area, blocked_send), word);
+}
+
+static uint64_t block_of(motetComm_t comm, int position)
+{
+    return atomic_load_explicit(&motet_region_control(comm->peers[position].region)->blocked_send, memory_order_acquire);
+}
+
+/* Follows who waits in Send to whom from this rank. Returns the length of the cycle back to it, 0 if there is none; *sum identifies the
+ * state seen, so that two looks can be compared. */
+static int follow_cycle(motetComm_t comm, uint64_t *sum, char *text, size_t len)
+{
+    int at = comm->position, used = 0;
+    *sum = 0;
+    for (int n = 1; n <= comm->nranks; n++) {
+        uint64_t word = block_of(comm, at);
+        int next = (int)(word & 0xffffffff) - 1;
+        if (next < 0 || next >= comm->nranks)
+            return 0;
+        *sum = *sum * 31 + word;
+        if (used >= 0 && (size_t)used < len)
+            used += snprintf(text + used, len - (size_t)used, "%srank %d waits in Send to rank %d", n > 1 ? ", " : "",
+                             comm->rank_at[at], comm->rank_at[next]);
+        if (next == comm->position)
+            return n;
+        at = next;
+    }
+    return 0;
+}
+
+static motetResult_t look_for_cycle(struct motet_batch *batch, const struct motet_transfer *blocked)
+{
+    motetComm_t comm = batch->comm;
+    uint64_t now = motet_now_ns(), sum;
+    char text[400] = "";
+    if (batch->blocked_since_ns == 0) {
+        batch->blocked_since_ns = now;
+        batch->looks = 0;
+    }
+    if (now - batch->blocked_since_ns < CYCLE_LOOK_NS * (uint64_t)(batch->looks + 1))
+        return motetSuccess;
+    if (batch->looks++ == 0) {
+        batch->announced = true;
+        announce_block(comm, ++comm->block_count << 32 | (uint32_t)(blocked->peer + 1));
+        return motetSuccess;
+    }
+    int length = follow_cycle(comm, &sum, text, sizeof text);
+    bool same = length > 0 && sum == batch->cycle;
+    batch->cycle = length > 0 ? sum : 0;
+    if (!same)
+        return motetSuccess;
+    motet_fail_quiet(motetInvalidUsage, "comm \"%s\" (%d ranks): deadlock: %s; put sends and receives in one group",
+                     comm->options.name, comm->nranks, text);
+    return motet_comm_fault(comm, motetInvalidUsage);
+}
+
+static void unblock(struct motet_batch *batch)
+{
+    if (batch->announced)
+        announce_block(batch->comm, 0);
+    batch->announced = false;
+    batch->blocked_since_ns = 0;
+    batch->cycle = 0;
+}
+
+/* ---- Batches ---- */
+
+motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count)
+{
+    *batch = (struct motet_batch){.comm = comm, .transfers = transfers, .count = count, .left = count};
+    if (!comm->pairs)
+        comm->pairs = calloc((size_t)comm->nranks, sizeof *comm->pairs);
+    if (!comm->pairs)
+        return motet_fail(motetSystemError, "out of memory for messages on communicator %s", comm->options.name);
+    return motet_comm_check(comm);
+}
+
+/* Whether an earlier send of the batch to the same peer is still going on: messages of a pair keep their order. */
+static bool waits_for_earlier(const struct motet_batch *batch, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (batch->transfers[i].is_send && !batch->transfers[i].done && batch->transfers[i].peer == batch->transfers[index].peer &&
+            !batch->transfers[i].wait_until) /* a direct send is in the ring: the next may follow */
+            return true;
+    return false;
+}
+
+static motetResult_t progress_receives(struct motet_batch *batch, bool *moved)
+{
+    motetComm_t comm = batch->comm;
+    bool any_source = false;
+    for (int i = 0; i < batch->count; i++)
+        any_source |= !batch->transfers[i].is_send && !batch->transfers[i].done && batch->transfers[i].peer < 0;
+    for (int p = 0; any_source && p < comm->nranks; p++)
+        TRY(receive_from(batch, p, moved));
+    for (int i = 0; !any_source && i < batch->count; i++)
+        if (!batch->transfers[i].is_send && !batch->transfers[i].done)
+            TRY(receive_from(batch, batch->transfers[i].peer, moved));
+    return motetSuccess;
+}
+
+motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
+{
+    const struct motet_transfer *blocked = NULL;
+    bool receives = false;
+    for (int i = 0; i < batch->count; i++) {
+        struct motet_transfer *message = &batch->transfers[i];
+        receives |= !message->is_send && !message->done;
+        if (!message->is_send || message->done || waits_for_earlier(batch, i))
+            continue;
+        if (send_some(batch->comm, message, moved))
+            complete(batch, message), *moved = true;
+        else
+            blocked = message;
+    }
+    if (receives)
+        TRY(progress_receives(batch, moved));
+    if (*moved)
+        motet_comm_wake(batch->comm);
+    if (batch->left == 0) {
+        unblock(batch);
+        return motetSuccess;
+    }
+    if (*moved || !blocked || receives)
+        unblock(batch);
+    else
+        TRY(look_for_cycle(batch, blocked));
+    return motetInProgress;
+}
+
+void motet_batch_describe(void *context, char *text, size_t len)
+{
+    const struct motet_batch *batch = context;
+    for (int i = 0; i < batch->count; i++) {
+        const struct motet_transfer *message = &batch->transfers[i];
+        if (message->done)
+            continue;
+        int rank = message->peer >= 0 ? batch->comm->peers[message->peer].rank : -1;
+        if (rank < 0)
+            snprintf(text, len, "%s(%zu bytes) from any rank", message->name, message->bytes);
+        else
+            snprintf(text, len, "%s(%zu bytes) %s rank %d (pid %d on %s)", message->name, message->bytes,
+                     message->is_send ? "to" : "from", rank, (int)batch->comm->peers[message->peer].endpoint->process.pid,
+                     batch->comm->peers[message->peer].endpoint->process.host_name);
+        return;
+    }
+    snprintf(text, len, "nothing");
+}
+
+void motet_batch_end(struct motet_batch *batch)
+{
+    if (batch->comm && batch->comm->pairs)
+        for (int p = 0; p < batch->comm->nranks; p++)
+            batch->comm->pairs[p].into = NULL; /* the communicator is broken: nothing more is received into the caller's memory */
+    if (batch->announced)
+        unblock(batch);
+}
+
+void motet_p2p_free(motetComm_t comm)
+{
+    for (int p = 0; comm->pairs && p < comm->nranks; p++)
+        for (struct unexpected *entry = comm->pairs[p].first, *next; entry; entry = next) {
+            next = entry->next;
+            free(entry);
+        }
+    free(comm->pairs);
+    comm->pairs = NULL;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Point to point messages. Every ordered pair of ranks has a ring in the sender's region: headers and payloads in order, `written` by the
+ * sender, `taken` by the receiver. A large message between ranks that can read each other's memory carries its address instead of its
+ * bytes. Ring positions are monotone byte counts; entries are multiples of the cache line. */
+#ifndef MOTET_P2P_H
+#define MOTET_P2P_H
+
+#include "comm.h"
+
+#define MOTET_UNTAGGED (-2) /* the tag of Send and Recv: a space of its own, never matched by a tagged call */
+
+/* One Send or Recv of a batch. Filled by the caller, all fields; `done`, `received` and `source` are results. */
+struct motet_transfer {
+    bool is_send;
+    int peer;     /* position; -1: any source (receives only) */
+    int tag;      /* MOTET_ANY_TAG for receives that take any tag */
+    void *buf;    /* sends: not written */
+    size_t bytes; /* receives: the room */
+    motetDataType_t dtype;
+    const char *name; /* "Send", "RecvTag" */
+    bool done;
+    size_t received; /* receives: bytes of the message */
+    int source, received_tag;
+    /* Private to p2p.c. */
+    size_t moved;
+    uint64_t wait_until; /* direct sends: `taken` that says the receiver has copied; 0 none */
+    bool begun, posted;
+};
+
+/* Messages that progress together: the sends and receives of one group, or a single one. */
+struct motet_batch {
+    motetComm_t comm;
+    struct motet_transfer *transfers; /* in call order */
+    int count, left;
+    bool announced; /* the block has been said to all ranks */
+    int looks;
+    uint64_t cycle;            /* state of the cycle seen last; 0: none */
+    uint64_t blocked_since_ns; /* a send has found no room since then; 0: none */
+};
+
+/* Begins a batch over transfers[0..count): argument checks were done. The array stays the caller's. */
+motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count);
+
+/* Moves what can be moved. motetInProgress, motetSuccess when all messages are done, or an error. */
+motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);
+
+void motet_batch_describe(void *batch, char *text, size_t len);
+
+/* Forgets a batch in any state (after an error or abort). */
+void motet_batch_end(struct motet_batch *batch);
+
+/* Frees what the communicator keeps for point to point. */
+void motet_p2p_free(motetComm_t comm);
+
+#endif
