@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Collecting calls and launching them together. The list is per thread, so no locks. Launch order is call order, except that the messages of
+ * a communicator form one batch in front of its collectives: the same on all ranks, whatever the order of calls inside the group. */
+#include "group.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "stream.h"
+
+struct entry {
+    struct motet_op *op;
+    motetStream_t stream;
+};
+
+struct job {
+    motetResult_t (*run)(void *);
+    void (*drop)(void *);
+    void *context;
+    motetResult_t result;
+    char text[MOTET_ERROR_TEXT_MAX];
+    pthread_t thread;
+    bool threaded;
+};
+
+static _Thread_local struct {
+    int depth;
+    motetResult_t error; /* first of a call inside */
+    char text[MOTET_ERROR_TEXT_MAX];
+    struct entry *entries;
+    int nentries, entry_capacity;
+    struct job *jobs;
+    int njobs, job_capacity;
+} group;
+
+bool motet_group_is_open(void)
+{
+    return group.depth > 0;
+}
+
+motetResult_t motet_group_start(void)
+{
+    group.depth++;
+    return motetSuccess;
+}
+
+motetResult_t motet_group_failed(motetResult_t result)
+{
+    if (group.depth > 0 && group.error == motetSuccess && result != motetSuccess) {
+        group.error = result;
+        strncpy(group.text, motet_error_text(), sizeof group.text - 1);
+    }
+    return result;
+}
+
+/* Room for one more element; false: out of memory. */
+static bool grow(void **array, int count, int *capacity, size_t size)
+{
+    if (count < *capacity)
+        return true;
+    int wanted = *capacity ? 2 * *capacity : 16;
+    void *grown = realloc(*array, (size_t)wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static motetResult_t add(struct motet_op *op, motetStream_t stream, int index)
+{
+    if (!op || !grow((void **)&group.entries, group.nentries, &group.entry_capacity, sizeof *group.entries)) {
+        motet_op_free(op);
+        return motet_group_failed(motet_fail(motetSystemError, "out of memory in a group"));
+    }
+    memmove(&group.entries[index + 1], &group.entries[index], (size_t)(group.nentries - index) * sizeof *group.entries);
+    group.entries[index] = (struct entry){op, stream};
+    group.nentries++;
+    return motetSuccess;
+}
+
+motetResult_t motet_group_collective(motetComm_t comm, struct motet_call *call, motetStream_t stream)
+{
+    return add(motet_op_collective(comm, call), stream, group.nentries);
+}
+
+motetResult_t motet_group_message(motetComm_t comm, const struct motet_transfer *transfer, motetStatus_t *status,
+                                  motetStream_t stream)
+{
+    int first = 0;
+    while (first < group.nentries && group.entries[first].op->comm != comm)
+        first++;
+    if (first == group.nentries || group.entries[first].op->call)
+        TRY(add(motet_op_batch(comm), stream, first));
+    return motet_group_failed(motet_op_add(group.entries[first].op, transfer, status));
+}
+
+motetResult_t motet_group_job(motetResult_t (*run)(void *), void (*drop)(void *), void *context)
+{
+    if (!grow((void **)&group.jobs, group.njobs, &group.job_capacity, sizeof *group.jobs)) {
+        drop(context);
+        return motet_group_failed(motet_fail(motetSystemError, "out of memory in a group"));
+    }
+    group.jobs[group.njobs++] = (struct job){.run = run, .drop = drop, .context = context};
+    return motetSuccess;
+}
+
+/* ---- Launching ---- */
+
+static void *run_job(void *context)
+{
+    struct job *job = context;
+    job->result = job->run(job->context);
+    if (job->result != motetSuccess)
+        strncpy(job->text, motet_error_text(), sizeof job->text - 1);
+    return NULL;
+}
+
+/* All at once: each may wait for the others. Without threads for all, the rest runs here, one by one. */
+static motetResult_t run_jobs(void)
+{
+    motetResult_t result = motetSuccess;
+    for (int i = 0; i + 1 < group.njobs; i++)
+        group.jobs[i].threaded = pthread_create(&group.jobs[i].thread, NULL, run_job, &group.jobs[i]) == 0;
+    for (int i = 0; i < group.njobs; i++)
+        if (!group.jobs[i].threaded)
+            run_job(&group.jobs[i]);
+    for (int i = 0; i < group.njobs; i++)
+        if (group.jobs[i].threaded)
+            pthread_join(group.jobs[i].thread, NULL);
+    for (int i = 0; i < group.njobs && result == motetSuccess; i++)
+        if (group.jobs[i].result != motetSuccess)
+            result = motet_fail_quiet(group.jobs[i].result, "%s", group.jobs[i].text);
+    return result;
+}
+
+/* Whether entry i is the first of its communicator. */
+static bool is_first(int i)
+{
+    for (int j = 0; j < i; j++)
+        if (group.entries[j].op->comm == group.entries[i].op->comm)
+            return false;
+    return true;
+}
+
+static motetResult_t enter_all(int *entered)
+{
+    for (*entered = 0; *entered < group.nentries; ++*entered)
+        if (is_first(*entered))
+            TRY(motet_comm_enter(group.entries[*entered].op->comm, "GroupEnd"));
+    return motetSuccess;
+}
+
+static void leave_all(motetComm_t *comms, int n)
+{
+    for (int i = 0; i < n; i++)
+        motet_comm_leave(comms[i]);
+}
+
+/* A collective that shares its group with others says so in its fingerprint: grouping must match on all ranks. */
+static void number_collectives(void)
+{
+    for (int i = 0; i < group.nentries; i++) {
+        int n = 0;
+        for (int j = 0; j < group.nentries; j++)
+            n += group.entries[j].op->comm == group.entries[i].op->comm && group.entries[j].op->call;
+        if (group.entries[i].op->call)
+            group.entries[i].op->call->group = n > 1 ? n : 0;
+    }
+}
+
+/* Operations on streams go to their streams, the others are driven here to their end. */
+static motetResult_t launch(struct motet_op **driven)
+{
+    motetResult_t result = motetSuccess;
+    int n = 0;
+    number_collectives();
+    for (int i = 0; i < group.nentries; i++)
+        motet_queue_append(group.entries[i].op);
+    for (int i = 0; i < group.nentries; i++) {
+        struct entry *entry = &group.entries[i];
+        if (!entry->stream || motet_stream_submit(entry->stream, entry->op) != motetSuccess)
+            driven[n++] = entry->op; /* without memory for the stream's list, it runs here */
+    }
+    if (n > 0)
+        result = motet_queue_drive(driven, n);
+    for (int i = 0; i < n; i++)
+        motet_op_free(driven[i]);
+    group.nentries = 0;
+    return result;
+}
+
+static motetResult_t launch_entered(void)
+{
+    int entered = 0, n = 0;
+    motetComm_t *comms = calloc((size_t)group.nentries, sizeof(motetComm_t));
+    struct motet_op **driven = calloc((size_t)group.nentries, sizeof *driven);
+    motetResult_t result = comms && driven ? enter_all(&entered) : motet_fail(motetSystemError, "out of memory in a group");
+    for (int i = 0; comms && i < entered; i++)
+        if (is_first(i))
+            comms[n++] = group.entries[i].op->comm;
+    if (result == motetSuccess)
+        result = launch(driven);
+    leave_all(comms, n);
+    free(comms);
+    free(driven);
+    return result;
+}
+
+static void drop_all(bool jobs)
+{
+    for (int i = 0; i < group.nentries; i++)
+        motet_op_free(group.entries[i].op);
+    for (int i = 0; jobs && i < group.njobs; i++)
+        group.jobs[i].drop(group.jobs[i].context);
+    free(group.entries);
+    free(group.jobs);
+    memset(&group, 0, sizeof group);
+}
+
+motetResult_t motet_group_end(void)
+{
+    if (group.depth == 0)
+        return motet_fail(motetInvalidUsage, "GroupEnd without GroupStart");
+    if (group.depth > 1) {
+        group.depth--;
+        return motetSuccess;
+    }
+    motetResult_t result = group.error;
+    if (result != motetSuccess) {
+        motet_fail_quiet(result, "%s", group.text);
+        drop_all(true);
+        return result;
+    }
+    group.depth = 0; /* jobs and operations below are not collected again */
+    if (group.njobs > 0)
+        result = run_jobs();
+    if (result == motetSuccess && group.nentries > 0)
+        result = launch_entered();
+    drop_all(false);
+    return result;
+}

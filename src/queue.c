@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The order of operations on a communicator, and who may be inside it. See queue.h. */
+#include "queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/os.h"
+
+/* ---- Operations ---- */
+
+struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call)
+{
+    struct motet_op *op = calloc(1, sizeof *op);
+    if (!op) {
+        motet_call_free(call);
+        return NULL;
+    }
+    op->comm = comm;
+    op->call = call;
+    op->result = motetInProgress;
+    return op;
+}
+
+struct motet_op *motet_op_batch(motetComm_t comm)
+{
+    return motet_op_collective(comm, NULL);
+}
+
+motetResult_t motet_op_add(struct motet_op *op, const struct motet_transfer *transfer, motetStatus_t *status)
+{
+    size_t n = (size_t)op->ntransfers + 1;
+    struct motet_transfer *transfers = realloc(op->transfers, n * sizeof *transfers);
+    if (transfers)
+        op->transfers = transfers;
+    motetStatus_t **statuses = realloc(op->statuses, n * sizeof(motetStatus_t *));
+    if (statuses)
+        op->statuses = statuses;
+    if (!transfers || !statuses)
+        return motet_fail(motetSystemError, "out of memory for a message on communicator %s", op->comm->options.name);
+    op->transfers[op->ntransfers] = *transfer;
+    op->statuses[op->ntransfers++] = status;
+    return motetSuccess;
+}
+
+void motet_op_free(struct motet_op *op)
+{
+    if (!op)
+        return;
+    if (!op->started)
+        motet_call_free(op->call);
+    free(op->transfers);
+    free(op->statuses);
+    free(op);
+}
+
+/* ---- Order ---- */
+
+void motet_queue_append(struct motet_op *op)
+{
+    motetComm_t comm = op->comm;
+    op->next = NULL;
+    pthread_mutex_lock(&comm->queue_lock);
+    if (comm->queue_first)
+        comm->queue_last->next = op;
+    else
+        atomic_store(&comm->queue_first, op);
+    comm->queue_last = op;
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
+/* The operation at the head is complete. Another thread may be waiting for its turn. */
+static void leave_queue(struct motet_op *op)
+{
+    motetComm_t comm = op->comm;
+    pthread_mutex_lock(&comm->queue_lock);
+    struct motet_op *next = op->next;
+    atomic_store(&comm->queue_first, next);
+    pthread_mutex_unlock(&comm->queue_lock);
+    if (next || atomic_load(&comm->caller))
+        motet_doorbell_ring_self(); /* a caller may wait for its turn, or for the end of the queue */
+}
+
+static motetResult_t start(struct motet_op *op)
+{
+    op->started = true;
+    if (op->call)
+        return motet_engine_start(op->comm, op->call, &op->run);
+    return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers);
+}
+
+static void report_statuses(struct motet_op *op)
+{
+    for (int i = 0; i < op->ntransfers; i++) {
+        const struct motet_transfer *transfer = &op->transfers[i];
+        const struct motet_dtype *dtype = motet_dtype_row(transfer->dtype);
+        if (op->statuses[i])
+            *op->statuses[i] = (motetStatus_t){
+                .source = transfer->source, .tag = transfer->received_tag, .count = transfer->received / dtype->size};
+    }
+}
+
+static void complete(struct motet_op *op, motetResult_t result)
+{
+    if (op->call && op->started)
+        motet_engine_end(op->run);
+    else if (op->started && result != motetSuccess)
+        motet_batch_end(&op->batch);
+    else if (result == motetSuccess)
+        report_statuses(op);
+    leave_queue(op);
+    op->result = result;
+}
+
+void motet_op_progress(struct motet_op *op, bool *moved)
+{
+    bool mine = false;
+    if (atomic_load_explicit(&op->comm->queue_first, memory_order_acquire) != op)
+        return;
+    motetResult_t result = op->started ? motetSuccess : start(op);
+    if (result == motetSuccess)
+        result = op->call ? motet_engine_progress(op->run, &mine) : motet_batch_progress(&op->batch, &mine);
+    if (result == motetInProgress)
+        motet_comm_poll(op->comm, &mine);
+    if (result == motetInProgress && !mine) {
+        motetResult_t fault = motet_comm_check(op->comm);
+        result = fault != motetSuccess ? fault : result;
+    }
+    *moved |= mine || result != motetInProgress;
+    if (result != motetInProgress)
+        complete(op, result);
+}
+
+void motet_op_describe(void *context, char *text, size_t len)
+{
+    struct motet_op *op = context;
+    if (!op->started)
+        snprintf(text, len, "the operations before it");
+    else if (op->call)
+        motet_engine_describe(op->run, text, len);
+    else
+        motet_batch_describe(&op->batch, text, len);
+}
+
+/* ---- Driving ---- */
+
+static int distinct_comms(struct motet_op *const ops[], int n, motetComm_t *comms)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        int c = 0;
+        while (c < count && comms[c] != ops[i]->comm)
+            c++;
+        if (c == count)
+            comms[count++] = ops[i]->comm;
+    }
+    return count;
+}
+
+/* Progresses all that are not complete; the first of those in *waiting. */
+static void progress_all(struct motet_op *const ops[], int n, bool *moved, struct motet_op **waiting)
+{
+    *waiting = NULL;
+    for (int i = 0; i < n; i++) {
+        if (ops[i]->result == motetInProgress)
+            motet_op_progress(ops[i], moved);
+        if (ops[i]->result == motetInProgress && !*waiting)
+            *waiting = ops[i];
+    }
+}
+
+motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
+{
+    struct motet_wait wait;
+    struct motet_op *waiting;
+    motetComm_t few[8], *many = n > 8 ? calloc((size_t)n, sizeof(motetComm_t)) : NULL, *comms = many ? many : few;
+    motetResult_t result = motetSuccess;
+    /* Without memory for all, the wait sleeps for the first eight communicators' peers; the others are looked at every 100 ms. */
+    motet_wait_begin(&wait, comms, distinct_comms(ops, many || n <= 8 ? n : 8, comms));
+    for (;;) {
+        bool moved = false;
+        progress_all(ops, n, &moved, &waiting);
+        if (!waiting)
+            break;
+        if (moved)
+            motet_wait_progressed(&wait);
+        else
+            (void)motet_wait_pause(&wait, motet_op_describe, waiting); /* an error is on its communicator: progress finds it */
+    }
+    motet_wait_end(&wait);
+    free(many);
+    for (int i = 0; i < n && result == motetSuccess; i++)
+        result = ops[i]->result;
+    return result;
+}
+
+static void describe_drain(void *context, char *text, size_t len)
+{
+    (void)context;
+    snprintf(text, len, "the operations on streams");
+}
+
+motetResult_t motet_queue_drain(motetComm_t comm)
+{
+    struct motet_wait wait;
+    motetResult_t result = motetSuccess;
+    motet_wait_begin(&wait, &comm, 1);
+    while (atomic_load(&comm->queue_first)) {
+        motetResult_t paused = motet_wait_pause(&wait, describe_drain, NULL);
+        result = result == motetSuccess ? paused : result; /* a fault ends the operations too: they still have to leave */
+    }
+    motet_wait_end(&wait);
+    return result;
+}
+
+/* ---- Entering ---- */
+
+motetResult_t motet_comm_claim(motetComm_t comm, const char *function)
+{
+    pid_t none = 0, me = motet_thread_id();
+    if (!comm)
+        return motet_fail(motetInvalidArgument, "%s: the communicator is NULL", function);
+    if (comm->magic != MOTET_COMM_MAGIC) {
+        if (comm->magic == MOTET_COMM_INIT_MAGIC)
+            return motet_fail(motetInvalidUsage,
+                              "%s: the communicator is still being initialised (or failed to): see motetCommGetAsyncError",
+                              function);
+        return motet_fail(motetInvalidArgument, "%s: the communicator was destroyed or never was one", function);
+    }
+    if (!atomic_compare_exchange_strong(&comm->caller, &none, me))
+        return motet_fail(motetInvalidUsage, "%s: thread %d is inside a call on communicator %s already", function, (int)none,
+                          comm->options.name);
+    return motetSuccess;
+}
+
+motetResult_t motet_comm_enter(motetComm_t comm, const char *function)
+{
+    TRY(motet_comm_claim(comm, function));
+    motetResult_t result = motet_comm_check(comm);
+    if (result != motetSuccess)
+        motet_comm_leave(comm);
+    return result;
+}
+
+void motet_comm_leave(motetComm_t comm)
+{
+    atomic_store(&comm->caller, 0); /* sequentially consistent: see close_if_idle */
+    if (__builtin_expect(atomic_load(&comm->abort), 0))
+        motet_comm_close_if_idle(comm);
+}
+
+bool motet_comm_close_if_idle(motetComm_t comm)
+{
+    if (atomic_load(&comm->caller) != 0 || atomic_load(&comm->queue_first) != NULL)
+        return false;
+    if (!atomic_exchange(&comm->closing, true))
+        motet_comm_close(comm);
+    return true;
+}

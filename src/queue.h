@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Operations of communicators: each is appended to its communicator's queue when it is called, starts when all before it are complete, and is
+ * driven by one thread: the caller (NULL stream) or the progress thread (stream.c). */
+#ifndef MOTET_QUEUE_H
+#define MOTET_QUEUE_H
+
+#include "engine.h"
+#include "p2p.h"
+
+/* A collective, or a batch of messages. */
+struct motet_op {
+    motetComm_t comm;
+    struct motet_call *call;          /* collective: owned until it starts */
+    struct motet_transfer *transfers; /* batch: owned */
+    motetStatus_t **statuses;         /* batch: by transfer, where the caller wants its result; entries may be NULL */
+    int ntransfers;
+    struct motet_run *run;
+    struct motet_batch batch;
+    bool started;
+    motetResult_t result;  /* motetInProgress until complete */
+    struct motet_op *next; /* in the communicator's queue */
+};
+
+/* An operation of one collective call. Owns call, also on failure (then NULL is returned: out of memory). */
+struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call);
+
+/* An empty batch, and one more message in it. */
+struct motet_op *motet_op_batch(motetComm_t comm);
+motetResult_t motet_op_add(struct motet_op *op, const struct motet_transfer *transfer, motetStatus_t *status);
+
+void motet_op_free(struct motet_op *op);
+
+/* Gives the operation its place in the communicator's order. */
+void motet_queue_append(struct motet_op *op);
+
+/* Advances an operation if it is its turn; sets op->result and leaves the queue when it is complete. */
+void motet_op_progress(struct motet_op *op, bool *moved);
+
+/* What it waits for, in words. */
+void motet_op_describe(void *op, char *text, size_t len);
+
+/* Drives appended operations to their end on the calling thread. Returns the first error. */
+motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);
+
+/* Waits until all operations of the communicator are complete (those on streams). The caller is inside. */
+motetResult_t motet_queue_drain(motetComm_t comm);
+
+/* ---- Entering a communicator ---- */
+
+/* One call at a time: a second thread gets motetInvalidUsage that names the first. Also: NULL, destroyed, still initialising, failed before. */
+motetResult_t motet_comm_enter(motetComm_t comm, const char *function);
+/* As enter, but a communicator that failed can be entered too. */
+motetResult_t motet_comm_claim(motetComm_t comm, const char *function);
+void motet_comm_leave(motetComm_t comm);
+
+/* Closes an aborted communicator when no thread is inside and no operation is left; true if it is gone (or another thread does it). */
+bool motet_comm_close_if_idle(motetComm_t comm);
+
+#endif

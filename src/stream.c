@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Streams, events and the progress thread. One lock guards all lists; operations are progressed without it. Only the progress thread removes
+ * items, so an item at the head stays valid while it works on it. */
+#include "stream.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#define STREAM_MAGIC 0x6d6f74657473746dull
+#define EVENT_MAGIC  0x6d6f746574657674ull
+
+struct motetEvent {
+    uint64_t magic;
+    int references;          /* the handle, and items that name it */
+    uint64_t recorded, done; /* tickets: complete when equal */
+    uint64_t done_ns;
+};
+
+enum item_kind { ITEM_OP, ITEM_CALL, ITEM_RECORD, ITEM_WAIT };
+
+struct item {
+    enum item_kind kind;
+    struct motet_op *op;
+    motetHostFn_t fn;
+    void *user_data;
+    motetEvent_t event;
+    uint64_t ticket;
+    struct item *next;
+};
+
+struct motetStream {
+    uint64_t magic;
+    struct item *first, *last;
+    motetResult_t error; /* first since the last synchronize */
+    char error_text[MOTET_ERROR_TEXT_MAX];
+    struct motetStream *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    pthread_t thread;
+    bool running, asleep; /* asleep: the progress thread announced that it sleeps on the doorbell */
+    uint64_t generation;  /* of the progress thread; an older one ends */
+    motetStream_t streams;
+    int nstreams;
+    uint64_t submitted; /* items ever */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+/* ---- Items. The lock is held. ---- */
+
+static void drop_event(motetEvent_t event)
+{
+    if (--event->references == 0) {
+        event->magic = 0;
+        free(event);
+    }
+}
+
+static void append(motetStream_t stream, struct item *item)
+{
+    item->next = NULL;
+    if (stream->first)
+        stream->last->next = item;
+    else
+        stream->first = item;
+    stream->last = item;
+    all.submitted++;
+    pthread_cond_broadcast(&all.work);
+}
+
+static motetResult_t submit(motetStream_t stream, const struct item *description)
+{
+    struct item *item = malloc(sizeof *item);
+    if (!item)
+        return motet_fail(motetSystemError, "out of memory for work on a stream");
+    *item = *description;
+    pthread_mutex_lock(&all.lock);
+    if (item->event) {
+        item->event->references++;
+        item->ticket = item->kind == ITEM_RECORD ? ++item->event->recorded : item->event->recorded;
+    }
+    append(stream, item);
+    bool wake = all.asleep;
+    pthread_mutex_unlock(&all.lock);
+    if (wake)
+        motet_doorbell_ring_self();
+    return motetSuccess;
+}
+
+/* Removes the head of a stream, which is complete. */
+static void pop(motetStream_t stream)
+{
+    struct item *item = stream->first;
+    stream->first = item->next;
+    if (item->kind == ITEM_RECORD && (int64_t)(item->ticket - item->event->done) > 0) {
+        item->event->done = item->ticket;
+        item->event->done_ns = motet_now_ns();
+    }
+    if (item->event)
+        drop_event(item->event);
+    free(item);
+    pthread_cond_broadcast(&all.done);
+}
+
+/* ---- The progress thread ---- */
+
+/* Works on the head of a stream. Called and returns with the lock held; gives it up while it works. *waiting: the operation that waits. */
+static void work_on(motetStream_t stream, bool *moved, struct motet_op **waiting)
+{
+    struct item *item = stream->first;
+    if (item->kind == ITEM_WAIT && (int64_t)(item->event->done - item->ticket) < 0)
+        return;
+    pthread_mutex_unlock(&all.lock);
+    bool complete = true;
+    if (item->kind == ITEM_CALL)
+        item->fn(item->user_data);
+    if (item->kind == ITEM_OP) {
+        motet_op_progress(item->op, moved);
+        complete = item->op->result != motetInProgress;
+        if (!complete && !*waiting)
+            *waiting = item->op;
+    }
+    pthread_mutex_lock(&all.lock);
+    if (!complete)
+        return;
+    *moved = true;
+    if (item->kind == ITEM_OP) {
+        if (item->op->result != motetSuccess && stream->error == motetSuccess) {
+            stream->error = item->op->result;
+            snprintf(stream->error_text, sizeof stream->error_text, "%s", motet_error_text());
+        }
+        motetComm_t comm = item->op->comm;
+        motet_op_free(item->op);
+        if (atomic_load(&comm->abort))
+            motet_comm_close_if_idle(comm);
+    }
+    pop(stream);
+}
+
+/* One look at all streams. Returns whether any has work. The lock is held. */
+static bool work_on_all(bool *moved, struct motet_op **waiting)
+{
+    bool any = false;
+    *waiting = NULL;
+    for (motetStream_t stream = all.streams; stream; stream = stream->next) {
+        if (!stream->first)
+            continue;
+        any = true;
+        work_on(stream, moved, waiting);
+    }
+    return any;
+}
+
+/* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
+static void wait_for(struct motet_wait *wait, motetComm_t *comm, struct motet_op *waiting)
+{
+    if (*comm != waiting->comm) {
+        motet_wait_end(wait);
+        *comm = waiting->comm;
+        motet_wait_begin(wait, comm, 1);
+    }
+    uint64_t seen = all.submitted;
+    all.asleep = wait->asleep_announced;
+    pthread_mutex_unlock(&all.lock);
+    (void)motet_wait_pause(wait, motet_op_describe, waiting); /* an error is on the communicator: progress finds it */
+    pthread_mutex_lock(&all.lock);
+    all.asleep = false;
+    if (all.submitted != seen)
+        motet_wait_progressed(wait);
+}
+
+static void *progress_thread(void *generation)
+{
+    struct motet_wait wait = {0};
+    motetComm_t comm = NULL;
+    pthread_setname_np(pthread_self(), "motet-progress");
+    pthread_mutex_lock(&all.lock);
+    while (all.generation == (uintptr_t)generation) {
+        bool moved = false;
+        struct motet_op *waiting;
+        if (!work_on_all(&moved, &waiting)) {
+            motet_wait_end(&wait);
+            comm = NULL;
+            wait = (struct motet_wait){0};
+            pthread_cond_wait(&all.work, &all.lock);
+        } else if (moved) {
+            motet_wait_progressed(&wait);
+        } else if (waiting) {
+            wait_for(&wait, &comm, waiting);
+        }
+    }
+    motet_wait_end(&wait);
+    pthread_mutex_unlock(&all.lock);
+    return NULL;
+}
+
+/* The lock is held. All signals are blocked in the thread: they belong to the program. */
+static motetResult_t start_thread(void)
+{
+    sigset_t everything, before;
+    sigfillset(&everything);
+    pthread_sigmask(SIG_SETMASK, &everything, &before);
+    int error = pthread_create(&all.thread, NULL, progress_thread, (void *)(uintptr_t)++all.generation);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return motet_fail(motetSystemError, "cannot start the progress thread: %s", strerror(error));
+    all.running = true;
+    return motetSuccess;
+}
+
+/* ---- Streams ---- */
+
+motetResult_t motet_stream_check(motetStream_t stream, const char *function)
+{
+    if (stream->magic == STREAM_MAGIC)
+        return motetSuccess;
+    return motet_fail(motetInvalidArgument, "%s: the stream was destroyed or never was one", function);
+}
+
+motetResult_t motet_stream_create(motetStream_t *stream)
+{
+    motetResult_t result = motetSuccess;
+    motetStream_t made = calloc(1, sizeof *made);
+    if (!made)
+        return motet_fail(motetSystemError, "out of memory for a stream");
+    made->magic = STREAM_MAGIC;
+    pthread_mutex_lock(&all.lock);
+    if (!all.running)
+        result = start_thread();
+    if (result == motetSuccess) {
+        made->next = all.streams;
+        all.streams = made;
+        all.nstreams++;
+        *stream = made;
+    } else {
+        free(made);
+    }
+    pthread_mutex_unlock(&all.lock);
+    return result;
+}
+
+/* The lock is held. */
+static motetResult_t take_error(motetStream_t stream)
+{
+    motetResult_t result = stream->error;
+    if (result != motetSuccess)
+        motet_fail_quiet(result, "%s", stream->error_text);
+    stream->error = motetSuccess;
+    return result;
+}
+
+motetResult_t motet_stream_synchronize(motetStream_t stream)
+{
+    pthread_mutex_lock(&all.lock);
+    while (stream->first)
+        pthread_cond_wait(&all.done, &all.lock);
+    motetResult_t result = take_error(stream);
+    pthread_mutex_unlock(&all.lock);
+    return result;
+}
+
+motetResult_t motet_stream_query(motetStream_t stream)
+{
+    pthread_mutex_lock(&all.lock);
+    motetResult_t result = stream->error != motetSuccess ? stream->error : stream->first ? motetInProgress : motetSuccess;
+    if (result == stream->error && result != motetSuccess)
+        motet_fail_quiet(result, "%s", stream->error_text);
+    pthread_mutex_unlock(&all.lock);
+    return result;
+}
+
+motetResult_t motet_stream_destroy(motetStream_t stream)
+{
+    pthread_t thread = 0;
+    bool last = false;
+    pthread_mutex_lock(&all.lock);
+    while (stream->first)
+        pthread_cond_wait(&all.done, &all.lock);
+    motetResult_t result = take_error(stream);
+    motetStream_t *link = &all.streams;
+    while (*link && *link != stream)
+        link = &(*link)->next;
+    if (*link) {
+        *link = stream->next;
+        last = --all.nstreams == 0;
+    }
+    if (last) {
+        thread = all.thread;
+        all.generation++;
+        all.running = false;
+        pthread_cond_broadcast(&all.work);
+    }
+    pthread_mutex_unlock(&all.lock);
+    if (last)
+        pthread_join(thread, NULL);
+    stream->magic = 0;
+    free(stream);
+    return result;
+}
+
+motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *op)
+{
+    return submit(stream, &(struct item){.kind = ITEM_OP, .op = op});
+}
+
+motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data)
+{
+    return submit(stream, &(struct item){.kind = ITEM_CALL, .fn = fn, .user_data = user_data});
+}
+
+/* ---- Events ---- */
+
+static motetResult_t check_event(motetEvent_t event)
+{
+    if (event && event->magic == EVENT_MAGIC)
+        return motetSuccess;
+    return motet_fail(motetInvalidArgument, "the event is NULL, was destroyed, or never was one");
+}
+
+motetResult_t motet_event_create(motetEvent_t *event)
+{
+    *event = calloc(1, sizeof **event);
+    if (!*event)
+        return motet_fail(motetSystemError, "out of memory for an event");
+    (*event)->magic = EVENT_MAGIC;
+    (*event)->references = 1;
+    return motetSuccess;
+}
+
+motetResult_t motet_event_destroy(motetEvent_t event)
+{
+    TRY(check_event(event));
+    pthread_mutex_lock(&all.lock);
+    drop_event(event);
+    pthread_mutex_unlock(&all.lock);
+    return motetSuccess;
+}
+
+motetResult_t motet_event_record(motetEvent_t event, motetStream_t stream)
+{
+    TRY(check_event(event));
+    if (stream)
+        return submit(stream, &(struct item){.kind = ITEM_RECORD, .event = event});
+    pthread_mutex_lock(&all.lock);
+    event->done = ++event->recorded;
+    event->done_ns = motet_now_ns();
+    pthread_cond_broadcast(&all.done);
+    pthread_mutex_unlock(&all.lock);
+    return motetSuccess;
+}
+
+motetResult_t motet_event_query(motetEvent_t event)
+{
+    TRY(check_event(event));
+    pthread_mutex_lock(&all.lock);
+    bool complete = event->done == event->recorded;
+    pthread_mutex_unlock(&all.lock);
+    return complete ? motetSuccess : motetInProgress;
+}
+
+motetResult_t motet_event_synchronize(motetEvent_t event)
+{
+    TRY(check_event(event));
+    pthread_mutex_lock(&all.lock);
+    event->references++; /* it may be destroyed while this thread waits */
+    uint64_t ticket = event->recorded;
+    while ((int64_t)(event->done - ticket) < 0)
+        pthread_cond_wait(&all.done, &all.lock);
+    drop_event(event);
+    pthread_mutex_unlock(&all.lock);
+    return motetSuccess;
+}
+
+motetResult_t motet_stream_wait_event(motetStream_t stream, motetEvent_t event)
+{
+    TRY(check_event(event));
+    return stream ? submit(stream, &(struct item){.kind = ITEM_WAIT, .event = event}) : motet_event_synchronize(event);
+}
+
+motetResult_t motet_event_elapsed(float *milliseconds, motetEvent_t start, motetEvent_t end)
+{
+    TRY(check_event(start));
+    TRY(check_event(end));
+    pthread_mutex_lock(&all.lock);
+    bool recorded = start->recorded && end->recorded, complete = start->done == start->recorded && end->done == end->recorded;
+    *milliseconds = (float)((double)(int64_t)(end->done_ns - start->done_ns) / 1e6);
+    pthread_mutex_unlock(&all.lock);
+    if (!recorded)
+        return motet_fail(motetInvalidUsage, "EventElapsedTime: an event was never recorded");
+    return complete ? motetSuccess : motetInProgress;
+}

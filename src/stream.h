@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Streams and events: work in order on the progress thread while callers compute. The progress thread is one per process; it drives the heads
+ * of all streams, and waits like any other waiter. */
+#ifndef MOTET_STREAM_H
+#define MOTET_STREAM_H
+
+#include "queue.h"
+
+motetResult_t motet_stream_create(motetStream_t *stream);
+motetResult_t motet_stream_destroy(motetStream_t stream);
+motetResult_t motet_stream_query(motetStream_t stream);
+motetResult_t motet_stream_synchronize(motetStream_t stream);
+
+/* Appends an operation (already in its communicator's queue); the stream owns it. Never blocks. On failure the caller still owns it. */
+motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *op);
+
+/* Whether the handle is a live stream. */
+motetResult_t motet_stream_check(motetStream_t stream, const char *function);
+
+motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data);
+motetResult_t motet_stream_wait_event(motetStream_t stream, motetEvent_t event);
+
+motetResult_t motet_event_create(motetEvent_t *event);
+motetResult_t motet_event_destroy(motetEvent_t event);
+motetResult_t motet_event_record(motetEvent_t event, motetStream_t stream);
+motetResult_t motet_event_query(motetEvent_t event);
+motetResult_t motet_event_synchronize(motetEvent_t event);
+motetResult_t motet_event_elapsed(float *milliseconds, motetEvent_t start, motetEvent_t end);
+
+#endif
