@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The public collectives. Each describes itself in a motet_call and says where its data lie on this rank; checks and the hand-over are
+ * common. Count arrays are copied here, so that callers may reuse theirs at once. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "base/error.h"
+#include "group.h"
+#include "stream.h"
+
+/* What a public function knows of its call. */
+struct request {
+    struct motet_call call;
+    motetComm_t comm;
+    motetStream_t stream;
+    motetRedOp_t op; /* as the user gave it */
+    struct motet_buffers buffers;
+};
+
+/* Checks that need no lengths; afterwards the communicator, datatype, root and stream can be used. */
+static motetResult_t check_names(struct request *r)
+{
+    const char *function = r->call.name;
+    TRY(motet_check_comm(r->comm, function));
+    TRY(motet_check_dtype(r->call.dtype, function));
+    if (motet_collective_has_root(r->call.collective))
+        TRY(motet_check_rank(r->comm, r->call.root, "root", function));
+    if (r->stream)
+        TRY(motet_stream_check(r->stream, function));
+    if (motet_collective_reduces(r->call.collective) && r->call.collective != MOTET_BARRIER) {
+        struct motet_reduction reduction;
+        TRY(motet_resolve_op(r->comm, r->op, &r->call, function));
+        TRY(motet_reduction_init(&reduction, r->call.dtype, r->call.op, r->comm->nranks));
+    }
+    return motetSuccess;
+}
+
+static void free_arrays(struct motet_call *call)
+{
+    free(call->send_counts);
+    free(call->send_displs);
+    free(call->recv_counts);
+    free(call->recv_displs);
+}
+
+/* Ends every public function: the error of a check belongs to the group, if one is open. */
+static motetResult_t submit(struct request *r, motetResult_t checked)
+{
+    struct motet_call *call = NULL;
+    if (checked == motetSuccess)
+        checked = motet_check_buffers(&r->buffers, r->call.name);
+    if (checked == motetSuccess) {
+        call = malloc(sizeof *call);
+        if (!call)
+            checked = motet_fail(motetSystemError, "%s: out of memory", r->call.name);
+    }
+    if (checked != motetSuccess) {
+        free_arrays(&r->call);
+        return motet_group_failed(checked);
+    }
+    *call = r->call;
+    return motet_submit_collective(r->comm, call, r->stream);
+}
+
+static struct request begin(enum motet_collective collective, const char *name, const void *send, void *recv, size_t count,
+                            motetDataType_t dtype, motetComm_t comm, motetStream_t stream)
+{
+    return (struct request){
+        .call = {.collective = collective, .name = name, .send = send, .recv = recv, .count = count, .dtype = dtype},
+        .comm = comm,
+        .stream = stream,
+        .buffers = {.send = send, .recv = recv, .in_place = 0}};
+}
+
+/* ---- Equal counts ---- */
+
+/* Lengths of the two buffers in blocks of count. */
+static motetResult_t check_equal(struct request *r, bool names_checked, size_t send_blocks, size_t recv_blocks)
+{
+    if (!names_checked)
+        TRY(check_names(r));
+    TRY(motet_check_bytes(r->call.count, send_blocks, r->call.dtype, r->call.name, &r->buffers.send_bytes));
+    return motet_check_bytes(r->call.count, recv_blocks, r->call.dtype, r->call.name, &r->buffers.recv_bytes);
+}
+
+static ptrdiff_t block_offset(const struct request *r)
+{
+    return (ptrdiff_t)((size_t)r->comm->rank * r->call.count * motet_dtype_row(r->call.dtype)->size);
+}
+
+motetResult_t motetAllReduce(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetRedOp_t op,
+                             motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_ALLREDUCE, "AllReduce", sendbuff, recvbuff, count, datatype, comm, stream);
+    r.op = op;
+    return submit(&r, check_equal(&r, false, 1, 1));
+}
+
+motetResult_t motetReduce(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetRedOp_t op, int root,
+                          motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_REDUCE, "Reduce", sendbuff, recvbuff, count, datatype, comm, stream);
+    r.op = op;
+    r.call.root = root;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, 1, comm->rank == root);
+    return submit(&r, checked);
+}
+
+motetResult_t motetBroadcast(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root,
+                             motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_BROADCAST, "Broadcast", sendbuff, recvbuff, count, datatype, comm, stream);
+    r.call.root = root;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, comm->rank == root, 1);
+    return submit(&r, checked);
+}
+
+motetResult_t motetBcast(void *buff, size_t count, motetDataType_t datatype, int root, motetComm_t comm, motetStream_t stream)
+{
+    return motetBroadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+motetResult_t motetAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, motetDataType_t datatype, motetComm_t comm,
+                             motetStream_t stream)
+{
+    struct request r = begin(MOTET_ALLGATHER, "AllGather", sendbuff, recvbuff, sendcount, datatype, comm, stream);
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, 1, (size_t)comm->nranks);
+    if (checked == motetSuccess)
+        r.buffers.in_place = block_offset(&r);
+    return submit(&r, checked);
+}
+
+motetResult_t motetReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, motetDataType_t datatype, motetRedOp_t op,
+                                 motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_REDUCESCATTER, "ReduceScatter", sendbuff, recvbuff, recvcount, datatype, comm, stream);
+    r.op = op;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, (size_t)comm->nranks, 1);
+    if (checked == motetSuccess)
+        r.buffers.in_place = -block_offset(&r);
+    return submit(&r, checked);
+}
+
+motetResult_t motetAlltoAll(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetComm_t comm,
+                            motetStream_t stream)
+{
+    struct request r = begin(MOTET_ALLTOALL, "AlltoAll", sendbuff, recvbuff, count, datatype, comm, stream);
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, (size_t)comm->nranks, (size_t)comm->nranks);
+    r.buffers.in_place = PTRDIFF_MIN;
+    return submit(&r, checked);
+}
+
+motetResult_t motetGather(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root, motetComm_t comm,
+                          motetStream_t stream)
+{
+    struct request r = begin(MOTET_GATHER, "Gather", sendbuff, recvbuff, count, datatype, comm, stream);
+    r.call.root = root;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, 1, comm->rank == root ? (size_t)comm->nranks : 0);
+    if (checked == motetSuccess)
+        r.buffers.in_place = block_offset(&r);
+    return submit(&r, checked);
+}
+
+motetResult_t motetScatter(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root, motetComm_t comm,
+                           motetStream_t stream)
+{
+    struct request r = begin(MOTET_SCATTER, "Scatter", sendbuff, recvbuff, count, datatype, comm, stream);
+    r.call.root = root;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = check_equal(&r, true, comm->rank == root ? (size_t)comm->nranks : 0, 1);
+    if (checked == motetSuccess)
+        r.buffers.in_place = -block_offset(&r);
+    return submit(&r, checked);
+}
+
+motetResult_t motetBarrier(motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_BARRIER, "Barrier", NULL, NULL, 0, motetUint8, comm, stream);
+    return submit(&r, check_names(&r));
+}
+
+/* ---- Counts by rank ---- */
+
+/* Copies counts and displacements (NULL: packed) of nranks blocks; *span is the bytes from the base to the end of the last block. */
+static motetResult_t copy_blocks(struct request *r, const char *what, const size_t *counts, const size_t *displs,
+                                 size_t **counts_out, size_t **displs_out, size_t *span)
+{
+    size_t n = (size_t)r->comm->nranks, packed = 0, end = 0;
+    if (!counts)
+        return motet_fail(motetInvalidArgument, "%s: the array of %s counts is NULL", r->call.name, what);
+    *counts_out = malloc(n * sizeof(size_t));
+    *displs_out = malloc(n * sizeof(size_t));
+    if (!*counts_out || !*displs_out)
+        return motet_fail(motetSystemError, "%s: out of memory for the counts of %zu ranks", r->call.name, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t last;
+        (*counts_out)[i] = counts[i];
+        (*displs_out)[i] = displs ? displs[i] : packed;
+        if (__builtin_add_overflow((*displs_out)[i], counts[i], &last) || __builtin_add_overflow(packed, counts[i], &packed))
+            return motet_fail(motetInvalidArgument, "%s: the %s counts overflow at rank %zu", r->call.name, what, i);
+        end = counts[i] > 0 && last > end ? last : end;
+    }
+    return motet_check_bytes(end, 1, r->call.dtype, r->call.name, span);
+}
+
+static ptrdiff_t element_offset(const struct request *r, size_t element)
+{
+    return (ptrdiff_t)(element * motet_dtype_row(r->call.dtype)->size);
+}
+
+motetResult_t motetAllGatherV(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts,
+                              const size_t *displs, motetDataType_t datatype, motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_ALLGATHER, "AllGatherV", sendbuff, recvbuff, 0, datatype, comm, stream);
+    r.call.counts = MOTET_COUNTS_ALL_KNOW;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = copy_blocks(&r, "receive", recvcounts, displs, &r.call.recv_counts, &r.call.recv_displs, &r.buffers.recv_bytes);
+    if (checked == motetSuccess && recvcounts[comm->rank] != sendcount)
+        checked = motet_fail(motetInvalidArgument, "AllGatherV: rank %d sends %zu elements, recvcounts[%d] says %zu", comm->rank,
+                             sendcount, comm->rank, recvcounts[comm->rank]);
+    if (checked == motetSuccess) {
+        r.buffers.send_bytes = (size_t)element_offset(&r, sendcount);
+        r.buffers.in_place = element_offset(&r, r.call.recv_displs[comm->rank]);
+    }
+    return submit(&r, checked);
+}
+
+motetResult_t motetReduceScatterV(const void *sendbuff, void *recvbuff, const size_t *recvcounts, motetDataType_t datatype,
+                                  motetRedOp_t op, motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_REDUCESCATTER, "ReduceScatterV", sendbuff, recvbuff, 0, datatype, comm, stream);
+    r.op = op;
+    r.call.counts = MOTET_COUNTS_ALL_KNOW;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = copy_blocks(&r, "receive", recvcounts, NULL, &r.call.send_counts, &r.call.send_displs, &r.buffers.send_bytes);
+    if (checked == motetSuccess) {
+        r.buffers.recv_bytes = (size_t)element_offset(&r, recvcounts[comm->rank]);
+        r.buffers.in_place = -element_offset(&r, r.call.send_displs[comm->rank]);
+    }
+    return submit(&r, checked);
+}
+
+motetResult_t motetAlltoAllV(const void *sendbuff, const size_t *sendcounts, const size_t *senddispls, void *recvbuff,
+                             const size_t *recvcounts, const size_t *recvdispls, motetDataType_t datatype, motetComm_t comm,
+                             motetStream_t stream)
+{
+    struct request r = begin(MOTET_ALLTOALL, "AlltoAllV", sendbuff, recvbuff, 0, datatype, comm, stream);
+    r.call.counts = MOTET_COUNTS_PAIR_KNOWS;
+    r.buffers.in_place = PTRDIFF_MIN;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = copy_blocks(&r, "send", sendcounts, senddispls, &r.call.send_counts, &r.call.send_displs, &r.buffers.send_bytes);
+    if (checked == motetSuccess)
+        checked =
+            copy_blocks(&r, "receive", recvcounts, recvdispls, &r.call.recv_counts, &r.call.recv_displs, &r.buffers.recv_bytes);
+    if (checked == motetSuccess && sendcounts[comm->rank] != recvcounts[comm->rank])
+        checked = motet_fail(motetInvalidArgument, "AlltoAllV: rank %d sends itself %zu elements and receives %zu", comm->rank,
+                             sendcounts[comm->rank], recvcounts[comm->rank]);
+    return submit(&r, checked);
+}
+
+motetResult_t motetGatherV(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts, const size_t *displs,
+                           motetDataType_t datatype, int root, motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_GATHER, "GatherV", sendbuff, recvbuff, sendcount, datatype, comm, stream);
+    r.call.root = root;
+    r.call.counts = MOTET_COUNTS_PAIR_KNOWS;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = motet_check_bytes(sendcount, 1, datatype, "GatherV", &r.buffers.send_bytes);
+    if (checked == motetSuccess && comm->rank == root) {
+        checked = copy_blocks(&r, "receive", recvcounts, displs, &r.call.recv_counts, &r.call.recv_displs, &r.buffers.recv_bytes);
+        if (checked == motetSuccess && recvcounts[root] != sendcount)
+            checked = motet_fail(motetInvalidArgument, "GatherV: the root sends itself %zu elements and receives %zu", sendcount,
+                                 recvcounts[root]);
+        if (checked == motetSuccess)
+            r.buffers.in_place = element_offset(&r, r.call.recv_displs[root]);
+    }
+    return submit(&r, checked);
+}
+
+motetResult_t motetScatterV(const void *sendbuff, const size_t *sendcounts, const size_t *displs, void *recvbuff, size_t recvcount,
+                            motetDataType_t datatype, int root, motetComm_t comm, motetStream_t stream)
+{
+    struct request r = begin(MOTET_SCATTER, "ScatterV", sendbuff, recvbuff, recvcount, datatype, comm, stream);
+    r.call.root = root;
+    r.call.counts = MOTET_COUNTS_PAIR_KNOWS;
+    motetResult_t checked = check_names(&r);
+    if (checked == motetSuccess)
+        checked = motet_check_bytes(recvcount, 1, datatype, "ScatterV", &r.buffers.recv_bytes);
+    if (checked == motetSuccess && comm->rank == root) {
+        checked = copy_blocks(&r, "send", sendcounts, displs, &r.call.send_counts, &r.call.send_displs, &r.buffers.send_bytes);
+        if (checked == motetSuccess && sendcounts[root] != recvcount)
+            checked = motet_fail(motetInvalidArgument, "ScatterV: the root sends itself %zu elements and receives %zu",
+                                 sendcounts[root], recvcount);
+        if (checked == motetSuccess)
+            r.buffers.in_place = -element_offset(&r, r.call.send_displs[root]);
+    }
+    return submit(&r, checked);
+}
