@@ -362,8 +362,13 @@ void motet_boot_give_up(struct motet_boot *boot, const char *text)
 
 void motet_boot_close(struct motet_boot *boot)
 {
+    char text[MOTET_ERROR_TEXT_MAX];
+    snprintf(text, sizeof(text), "%s", motet_error_text());
     if (boot->kind)
         boot->kind->close(boot);
     boot->kind = NULL;
+    /* Closing is no cause of anything: the sentence that brought the caller here stays. */
+    if (text[0] != '\0')
+        motet_fail_quiet(motetInternalError, "%s", text);
     explicit_bzero(&boot->secret, sizeof(boot->secret));
 }

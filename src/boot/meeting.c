@@ -14,6 +14,7 @@
 
 #define NONCE_LEN    MOTET_MEETING_NONCE_LEN
 #define CARD_LEN     (MOTET_HELLO_LEN + NONCE_LEN)
+#define PROBE_NS     1000000ull   /* to ask once whether a key is there */
 #define WELCOME_HEAD (32 + 4 + 4) /* secret, protocol, number of ranks */
 
 static const char welcome_key[] = "welcome";
@@ -80,7 +81,7 @@ static motetResult_t welcome_all(struct motet_boot *boot, const uint8_t *own_car
     size_t len = WELCOME_HEAD + (size_t)boot->nranks * NONCE_LEN;
     char key[64];
     snprintf(key, sizeof(key), "%s.0", welcome_key);
-    motetResult_t result = boot->kind->get(boot, key, &earlier, &(size_t){0}, motet_now_ns() + 1000000);
+    motetResult_t result = boot->kind->get(boot, key, &earlier, &(size_t){0}, motet_now_ns() + PROBE_NS);
     free(earlier);
     if (result == motetSuccess)
         return motet_fail(motetInvalidUsage,
@@ -123,7 +124,7 @@ static motetResult_t check_welcome(struct motet_boot *boot, const uint8_t *own_c
     void *card = NULL;
     size_t card_len = 0;
     snprintf(key, sizeof(key), "hello.%d", boot->rank);
-    motetResult_t result = boot->kind->get(boot, key, &card, &card_len, motet_now_ns() + 1000000);
+    motetResult_t result = boot->kind->get(boot, key, &card, &card_len, motet_now_ns() + PROBE_NS);
     bool other = result == motetSuccess && (card_len != CARD_LEN || memcmp(card, own_card, CARD_LEN) != 0);
     result = other ? came_twice(boot, card, card_len)
                    : motet_fail(motetInvalidUsage,
@@ -156,11 +157,13 @@ static motetResult_t say_hello(struct motet_boot *boot, uint8_t card[CARD_LEN])
     motet_hello_encode(&hello, card);
     TRY(motet_random(card + MOTET_HELLO_LEN, NONCE_LEN));
     snprintf(key, sizeof(key), "hello.%d", boot->rank);
-    motetResult_t result = boot->kind->get(boot, key, &other, &len, motet_now_ns() + 1000000);
-    if (result == motetSuccess)
+    motetResult_t result = boot->kind->get(boot, key, &other, &len, motet_now_ns() + PROBE_NS), stored = motetInternalError;
+    if (result == motetTimeout)
+        result = stored = boot->kind->put(boot, key, card, CARD_LEN, boot->deadline_ns);
+    if (stored == motetInvalidUsage) /* somebody was faster by a moment */
+        result = boot->kind->get(boot, key, &other, &len, motet_now_ns() + PROBE_NS);
+    if (stored != motetSuccess && result == motetSuccess)
         result = came_twice(boot, other, len);
-    else if (result == motetTimeout)
-        result = boot->kind->put(boot, key, card, CARD_LEN, boot->deadline_ns);
     free(other);
     return result;
 }
