@@ -42,6 +42,7 @@ struct pair {
     int side;                  /* 0 or 1 */
     int wire;                  /* socket to the other side's test code */
     const char *transport;
+    void (*body)(struct pair *);
     struct motet_process me, peer;
     struct motet_secret secret;
     struct motet_endpoint *endpoint;
@@ -206,22 +207,8 @@ static inline void pair_choose(const char *transport)
 
 typedef void pair_body(struct pair *pair);
 
-static inline void pair_child(struct pair *pair, pair_body *body)
-{
-    alarm(100);
-    pair_choose(pair->transport);
-    CHECK(motet_process_open(&pair->me) == motetSuccess);
-    pair_connect(pair);
-    CHECK(strcmp(pair->endpoint->transport->name, pair->transport) == 0);
-    pair_share(pair);
-    body(pair);
-    pair_unshare(pair);
-    motet_process_close();
-    exit(0);
-}
-
-/* Runs `body` in two processes linked by `transport`: number of those that failed. pids may be NULL. */
-static inline int pair_run(const char *transport, pair_body *body)
+/* Runs `child` in two processes that have only a wire: number of those that did not end with status 0. */
+static inline int pair_run_children(const char *transport, pair_body *child, pair_body *body)
 {
     int wires[2], failures = 0;
     pid_t pids[2];
@@ -232,8 +219,9 @@ static inline int pair_run(const char *transport, pair_body *body)
         if (pids[side] == 0) {
             close(wires[1 - side]);
             struct pair *pair = calloc(1, sizeof(*pair));
-            *pair = (struct pair){.side = side, .wire = wires[side], .transport = transport};
-            pair_child(pair, body);
+            *pair = (struct pair){.side = side, .wire = wires[side], .transport = transport, .body = body};
+            child(pair);
+            exit(0);
         }
     }
     close(wires[0]);
@@ -242,12 +230,29 @@ static inline int pair_run(const char *transport, pair_body *body)
         int status;
         while (waitpid(pids[side], &status, 0) < 0 && errno == EINTR)
             continue;
-        bool expected = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (!expected)
-            fprintf(stderr, "side %d over %s ended with status 0x%x\n", side, transport, (unsigned)status);
-        failures += !expected;
+        failures += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     }
     return failures;
+}
+
+/* Opens, links, shares, runs the body, and takes everything down again. */
+static inline void pair_linked_child(struct pair *pair)
+{
+    alarm(100);
+    pair_choose(pair->transport);
+    CHECK(motet_process_open(&pair->me) == motetSuccess);
+    pair_connect(pair);
+    CHECK(strcmp(pair->endpoint->transport->name, pair->transport) == 0);
+    pair_share(pair);
+    pair->body(pair);
+    pair_unshare(pair);
+    motet_process_close();
+}
+
+/* Runs `body` in two processes linked by `transport`: number of those that did not end with status 0. */
+static inline int pair_run(const char *transport, pair_body *body)
+{
+    return pair_run_children(transport, pair_linked_child, body);
 }
 
 #endif
