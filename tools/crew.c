@@ -33,12 +33,12 @@ static void __attribute__((noreturn)) child_fail(const struct birth *birth, int 
     _exit(127);
 }
 
-/* Signals that the launcher blocks or ignores go back to their defaults, else the program inherits that. */
+/* Signals that the launcher blocks or ignores go back to their defaults, else the program inherits that; nohup's SIGHUP stays. */
 static void child_reset_signals(void)
 {
     sigset_t none;
     for (int number = 1; number < NSIG; number++)
-        if (number != SIGKILL && number != SIGSTOP)
+        if (number != SIGKILL && number != SIGSTOP && number != SIGHUP)
             signal(number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -122,8 +122,8 @@ static void on_ended(void *context, const struct death *death)
         launch->first = *death;
         launch->has_first = true;
     }
-    bool by_launcher =
-        death->signal_number == SIGTERM || death->signal_number == SIGKILL || death->signal_number == launch->interrupt;
+    int number = death->signal_number;
+    bool by_launcher = number && (number == SIGTERM || number == SIGKILL || number == launch->interrupt);
     if (by_launcher || launch->reason != FAILED || launch->settings->quiet)
         return;
     if (launch->secondary++ < SECONDARY_SHOWN)

@@ -11,7 +11,7 @@
 
 #define QUEUE_FULL  (1 << 20)  /* ranks are not read while more is queued */
 #define LONG_LINE   (64 << 10) /* longer lines are passed on in parts */
-#define PARTIAL_AGE 300        /* ms that an unfinished line (a prompt, a progress bar) waits */
+#define PARTIAL_AGE 500        /* ms that an unfinished line (a prompt, a progress bar) waits */
 #define WRITE_MAX   4096       /* PIPE_BUF: what a pipe that is ready takes without blocking */
 
 struct relay_line {
@@ -241,10 +241,14 @@ int relay_flush_old(struct relay *relay)
 {
     int64_t now = loop_now_ms();
     int next = -1;
+    bool full = relay_is_full(relay);
     for (int i = 0; i < 2 * relay->nranks; i++) {
         struct relay_line *line = &relay->lines[i];
         if (!line->len)
             continue;
+        /* While ranks are not read, the rest of the line may be in the pipe. */
+        if (full)
+            line->since_ms = now;
         int64_t left = line->since_ms + PARTIAL_AGE - now;
         if (left <= 0) {
             put_text(relay->out[i % 2], line, line->len);

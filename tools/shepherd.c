@@ -22,9 +22,13 @@
 static void fill_signals(sigset_t *set)
 {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+    struct sigaction hangup;
     sigemptyset(set);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaddset(set, numbers[i]);
+    /* Under nohup a hangup stays ignored; blocked signals would be delivered. */
+    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN)
+        sigdelset(set, SIGHUP);
 }
 
 int shepherd_signalfd(void)
