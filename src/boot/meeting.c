@@ -12,10 +12,12 @@
 #include "base/os.h"
 #include "boot/frame.h"
 
-#define NONCE_LEN    MOTET_MEETING_NONCE_LEN
-#define CARD_LEN     (MOTET_HELLO_LEN + NONCE_LEN)
-#define PROBE_NS     1000000ull   /* to ask once whether a key is there */
-#define WELCOME_HEAD (32 + 4 + 4) /* secret, protocol, number of ranks */
+#define NONCE_LEN        MOTET_MEETING_NONCE_LEN
+#define CARD_LEN         (MOTET_HELLO_LEN + NONCE_LEN)
+#define PROBE_NS         1000000ull /* to ask once whether a key is there */
+#define SLICE_FIRST_NS   (50 * 1000000ull)
+#define SLICE_LONGEST_NS (1000 * 1000000ull)
+#define WELCOME_HEAD     (32 + 4 + 4) /* secret, protocol, number of ranks */
 
 static const char welcome_key[] = "welcome";
 
@@ -135,10 +137,39 @@ static motetResult_t check_welcome(struct motet_boot *boot, const uint8_t *own_c
     return result;
 }
 
+/* A store cannot refuse a second hello of one rank, so each looks whether its own is still there while it waits. */
+static motetResult_t await_welcome(struct motet_boot *boot, const uint8_t *own_card)
+{
+    char welcome[64], hello[64];
+    snprintf(welcome, sizeof(welcome), "%s.0", welcome_key);
+    snprintf(hello, sizeof(hello), "hello.%d", boot->rank);
+    for (uint64_t slice_ns = SLICE_FIRST_NS;; slice_ns = slice_ns < SLICE_LONGEST_NS ? 2 * slice_ns : SLICE_LONGEST_NS) {
+        void *value = NULL;
+        size_t len = 0;
+        uint64_t until_ns = motet_now_ns() + slice_ns;
+        motetResult_t result =
+            boot->kind->get(boot, welcome, &value, &len, until_ns < boot->deadline_ns ? until_ns : boot->deadline_ns);
+        free(value);
+        if (result != motetTimeout)
+            return result;
+        TRY(motet_boot_check(boot));
+        result = boot->kind->get(boot, hello, &value, &len, motet_now_ns() + PROBE_NS);
+        bool other = result == motetSuccess && (len != CARD_LEN || memcmp(value, own_card, CARD_LEN) != 0);
+        if (other)
+            result = came_twice(boot, value, len);
+        free(value);
+        if (other || (result != motetSuccess && result != motetTimeout))
+            return result;
+        if (motet_now_ns() >= boot->deadline_ns)
+            return motetTimeout;
+    }
+}
+
 static motetResult_t be_welcomed(struct motet_boot *boot, const uint8_t *own_card)
 {
     uint8_t *welcome = NULL;
     size_t len = 0;
+    TRY(await_welcome(boot, own_card));
     TRY(motet_boot_get_long(boot, welcome_key, &welcome, &len));
     motetResult_t result = check_welcome(boot, own_card, welcome, len);
     explicit_bzero(welcome, len);
