@@ -16,7 +16,7 @@
 
 #define DIAL_NS    (2000 * MOTET_MS) /* for one address to answer; doubled each round, up to 8 times that */
 #define REFUSED_NS (3000 * MOTET_MS) /* a listener that refuses for this long is gone */
-#define KNOCK_NS   (1000 * MOTET_MS) /* how often the accepting side asks */
+#define KNOCK_NS   (3000 * MOTET_MS) /* how often the accepting side asks */
 #define RETRY_NS   (100 * MOTET_MS)  /* when memory is short */
 #define SOFT_MAX   20                /* passing failures before the next transport gets its chance */
 
@@ -145,7 +145,7 @@ static void next_round(struct motet_attempt *attempt, bool hard, const char *why
     } else if (refused_too_long(attempt, hard, now_ns)) {
         /* the attempt is gone */
     } else if (attempt->knocks) {
-        go_by(attempt, next_transport(attempt->link, NULL), now_ns + KNOCK_NS / 2);
+        go_by(attempt, next_transport(attempt->link, NULL), now_ns + KNOCK_NS / 4);
     } else {
         /* Processes of one host must not come back in step. */
         uint64_t wait_ns = (2 * MOTET_MS) << (attempt->round < 6 ? attempt->round : 6);
@@ -213,7 +213,7 @@ static int dial(struct motet_attempt *attempt, int lane, int address)
         attempt->control = meeting;
     else
         attempt->lanes[lane - 1] = meeting;
-    return motet_service_watch(&meeting->watch, EPOLLOUT) == motetSuccess ? 0 : -ENOMEM;
+    return motet_meeting_watch(meeting) == motetSuccess ? 0 : -ENOMEM;
 }
 
 /* Dials the next address of the attempt; the lock is held. */
@@ -286,6 +286,14 @@ static const char *join(struct motet_attempt *attempt)
     return result == motetSuccess ? NULL : motet_error_text();
 }
 
+static bool any_connecting(void)
+{
+    struct motet_link *link = motet_links;
+    while (link && link->state != MOTET_LINK_CONNECTING)
+        link = link->next;
+    return link != NULL;
+}
+
 /* Both sides have joined: the link is made. */
 static void establish(struct motet_attempt *attempt)
 {
@@ -304,7 +312,8 @@ static void establish(struct motet_attempt *attempt)
              attempt->transport->name);
         motet_attempt_end(attempt);
         link->state = MOTET_LINK_READY;
-        pthread_cond_broadcast(&motet_links_changed);
+        if (!any_connecting()) /* waking callers for each of many links would cost more than the links */
+            pthread_cond_broadcast(&motet_links_changed);
     } else {
         snprintf(link->failure, sizeof(link->failure), "%s", motet_error_text());
         motet_link_unwatch(link);
@@ -483,6 +492,8 @@ static uint64_t tick_link(struct motet_link *link, uint64_t now_ns)
         if (link->attempt)
             motet_attempt_end(link->attempt);
         motet_links_remove(link);
+        if (!any_connecting())
+            pthread_cond_broadcast(&motet_links_changed);
         return UINT64_MAX;
     }
     if (!link->attempt && !begin_dialing(link, now_ns))

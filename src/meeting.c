@@ -75,7 +75,16 @@ void motet_meeting_adopt(struct motet_meeting *meeting, struct motet_attempt *at
 void motet_meeting_rewatch(struct motet_meeting *meeting)
 {
     uint32_t out = meeting->connecting || motet_mailbox_pending(&meeting->greeting.box) ? EPOLLOUT : 0;
-    motet_service_rewatch(&meeting->watch, out | (meeting->connecting ? 0 : EPOLLIN));
+    uint32_t events = out | (meeting->connecting ? 0 : EPOLLIN);
+    if (events != meeting->events)
+        motet_service_rewatch(&meeting->watch, events);
+    meeting->events = events;
+}
+
+motetResult_t motet_meeting_watch(struct motet_meeting *meeting)
+{
+    meeting->events = meeting->connecting ? EPOLLOUT : EPOLLIN;
+    return motet_service_watch(&meeting->watch, meeting->events);
 }
 
 /* The connection is over: the attempt it belongs to failed, or a stranger is gone. */
@@ -207,7 +216,7 @@ static void accept_ready(void *context, uint32_t events)
     if (!meeting)
         return;
     meeting->until_ns = meeting->since_ns + STRANGER_NS;
-    if (motet_service_watch(&meeting->watch, EPOLLIN) != motetSuccess)
+    if (motet_meeting_watch(meeting) != motetSuccess)
         motet_meeting_end(meeting);
 }
 

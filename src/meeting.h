@@ -16,6 +16,7 @@ struct motet_meeting {
     const struct motet_transport *transport;
     struct motet_attempt *attempt; /* dialing: from the start; accepting: from the proof on */
     bool dials, connecting;
+    uint32_t events; /* that are watched for */
     uint64_t since_ns, until_ns;
     struct motet_meeting *next;
 };
@@ -61,7 +62,8 @@ void motet_meeting_end(struct motet_meeting *meeting);
 /* An accepted meeting has proved itself and belongs to an attempt now. */
 void motet_meeting_adopt(struct motet_meeting *meeting, struct motet_attempt *attempt);
 
-/* Waits for what this meeting needs next. */
+/* Starts to wait for what this meeting needs, and waits for what it needs next. */
+motetResult_t motet_meeting_watch(struct motet_meeting *meeting);
 void motet_meeting_rewatch(struct motet_meeting *meeting);
 
 motetResult_t motet_meetings_open(const struct motet_process *me);

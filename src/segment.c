@@ -60,6 +60,27 @@ static size_t wanted_size(void)
     return wanted > LEAST_SIZE ? wanted : LEAST_SIZE;
 }
 
+static bool huge_by_advice;
+static pthread_once_t huge_once = PTHREAD_ONCE_INIT;
+
+static void read_huge_policy(void)
+{
+    char text[128] = "";
+    int policy = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    if (policy < 0)
+        return;
+    ssize_t len = read(policy, text, sizeof(text) - 1);
+    close(policy);
+    huge_by_advice = len > 0 && strstr(text, "[advise]");
+}
+
+/* Whether asking for huge pages does anything; asking splits the mapping in two, at every peer. */
+static bool huge_pages_by_advice(void)
+{
+    pthread_once(&huge_once, read_huge_policy);
+    return huge_by_advice;
+}
+
 static void *map(int fd, size_t len, int advice)
 {
     void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -69,7 +90,8 @@ static void *map(int fd, size_t len, int advice)
     if (advice)
         madvise(at, len, advice);
     size_t upper = round_up(len / 2, HUGE_PAGE);
-    madvise((char *)at + upper, len - upper, MADV_HUGEPAGE);
+    if (huge_pages_by_advice())
+        madvise((char *)at + upper, len - upper, MADV_HUGEPAGE);
     return at;
 }
 

@@ -29,6 +29,17 @@
 #define PAIR_POISON 0xa5
 #define PAIR_MS     1000000ull
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PAIR_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PAIR_SANITIZED 1
+#endif
+#endif
+#ifndef PAIR_SANITIZED
+#define PAIR_SANITIZED 0
+#endif
+
 #define CHECK(condition)                                                                                                  \
     do {                                                                                                                  \
         if (!(condition)) {                                                                                               \

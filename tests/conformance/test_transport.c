@@ -496,8 +496,11 @@ static void cycles_child(struct pair *pair)
         }
     }
     CHECK(count_entries("/proc/self/fd") == files);
-    CHECK(count_entries("/proc/self/task") == threads && threads == 3); /* ".", ".." and the caller */
-    CHECK(count_lines("/proc/self/maps") <= maps + 4);
+    CHECK(count_entries("/proc/self/task") == threads);
+    if (!PAIR_SANITIZED) { /* sanitizers have a thread and maps of their own */
+        CHECK(threads == 3); /* ".", ".." and the caller */
+        CHECK(count_lines("/proc/self/maps") <= maps + 4);
+    }
 }
 
 static void test_transport_cycles_leave_descriptors_threads_and_maps_flat(void **state)
