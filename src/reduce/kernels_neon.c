@@ -5,9 +5,11 @@
 
 #if defined(__aarch64__)
 
+#include <arm_neon.h>
+
 #define KERNEL_SET  motet_kernels_neon
 #define KERNEL_NAME "neon"
-#define KERNEL_F16  1
+#define KERNEL_F16  4
 
 #if !defined(__clang__)
 #pragma GCC optimize("O3", "fp-contract=off", "no-trapping-math")
