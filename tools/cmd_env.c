@@ -33,7 +33,11 @@ static int setting_count(void)
 static bool setting(int index, motetParamInfo_t *info)
 {
     memset(info, 0, sizeof *info);
-    return motetParamInfo(index, info) == motetSuccess;
+    if (motetParamInfo(index, info) != motetSuccess)
+        return false;
+    if (!strcmp(info->name, "MOTET_SECRET") && info->value[0])
+        info->value = "(set)"; /* what is printed may end up in a log */
+    return true;
 }
 
 /* The setting called MOTET_<suffix>; false when there is none. */

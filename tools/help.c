@@ -12,7 +12,7 @@
 /* Prints `text` broken into lines that start at column `indent`; the cursor stands at column `at`. */
 static void print_wrapped(FILE *out, const char *text, int at, int indent)
 {
-    if (at >= indent) {
+    if (at > 0 && at >= indent) {
         fprintf(out, "\n");
         at = 0;
     }
@@ -24,7 +24,7 @@ static void print_wrapped(FILE *out, const char *text, int at, int indent)
         }
         if (at < indent)
             at += fprintf(out, "%*s", indent - at, "");
-        else
+        else if (at > indent)
             at += fprintf(out, " ");
         at += fprintf(out, "%.*s", (int)word, text);
         text += word;

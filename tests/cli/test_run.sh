@@ -11,12 +11,12 @@ failures=0
 
 check()
 {
-    name=$1
+    what=$1
     shift
     if "$@"; then
-        echo "ok   $name"
+        echo "ok   $what"
     else
-        echo "FAIL $name"
+        echo "FAIL $what"
         [ -s "$work/out" ] && sed 's/^/     out: /' "$work/out" | head -20
         [ -s "$work/err" ] && sed 's/^/     err: /' "$work/err" | head -20
         failures=$((failures + 1))
