@@ -5,6 +5,9 @@
 /* Chunks of at least this many bytes start on cache lines, so that two ranks never write one line. */
 #define ALIGN_FROM_BYTES 1024
 
+/* A slot counts the lines of its message in 24 bits. */
+#define MESSAGE_BYTES_MAX ((size_t)0xffffff * MOTET_LINE)
+
 static size_t divide_up(size_t a, size_t b)
 {
     return a / b + (a % b != 0);
@@ -61,18 +64,20 @@ static size_t largest_block(const struct motet_call *call, int nranks)
 void motet_tiling_make(struct motet_tiling *tiling, const struct motet_call *call, const struct motet_reduction *reduction,
                        const struct motet_plan *plan, const int *rank_at, size_t lane_bytes)
 {
-    *tiling = (struct motet_tiling){.parts = plan->parts, .rank_at = plan->nblocks > 1 ? rank_at : NULL};
+    /* One rank alone has one block too, which displacements may move. */
+    *tiling = (struct motet_tiling){.parts = plan->parts, .rank_at = plan->nblocks > 1 || plan->nranks == 1 ? rank_at : NULL};
     tiling->size = reduction->size;
     tiling->wide_size = reduction->wide_size > reduction->size ? reduction->wide_size : reduction->size;
     make_sides(tiling, call);
     size_t chunks = plan->stage_chunks > 0 ? (size_t)plan->stage_chunks : 1;
+    lane_bytes = lane_bytes < MESSAGE_BYTES_MAX ? lane_bytes : MESSAGE_BYTES_MAX;
     tiling->place_bytes = lane_bytes / chunks / MOTET_LINE * MOTET_LINE;
     if (tiling->place_bytes < MOTET_LINE)
         tiling->place_bytes = MOTET_LINE;
     size_t line_elements = MOTET_LINE / tiling->size;
     size_t chunk = tiling->place_bytes / tiling->wide_size / line_elements * line_elements;
     if (chunk == 0)
-        chunk = 1; /* a line of narrow elements does not fit: elements one by one */
+        chunk = tiling->place_bytes / tiling->wide_size; /* a line of narrow elements does not fit, widened: a part of one */
     tiling->tile = chunk * (size_t)plan->parts;
     size_t largest = largest_block(call, plan->nranks);
     if (call->counts == MOTET_COUNTS_PAIR_KNOWS) {
