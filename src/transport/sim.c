@@ -176,6 +176,14 @@ void motet_sim_break(struct motet_channel *channel)
     pthread_mutex_unlock(&channel->connection->lock);
 }
 
+uint64_t motet_sim_moved(const struct motet_channel *channel)
+{
+    pthread_mutex_lock(&channel->connection->lock);
+    uint64_t moved = channel->connection->moved;
+    pthread_mutex_unlock(&channel->connection->lock);
+    return moved;
+}
+
 static bool make_streams(struct connection *connection)
 {
     for (int end = 0; end < 2; end++)

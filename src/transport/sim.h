@@ -23,4 +23,7 @@ motetResult_t motet_sim_channel_pair(uint64_t seed, const struct motet_sim_optio
 /* Breaks the connection now, as a reset would. */
 void motet_sim_break(struct motet_channel *channel);
 
+/* Bytes that have entered or left the streams so far, of both ends together: each byte that arrived counts twice. */
+uint64_t motet_sim_moved(const struct motet_channel *channel);
+
 #endif
