@@ -35,7 +35,8 @@ static bool setting(int index, motetParamInfo_t *info)
     memset(info, 0, sizeof *info);
     if (motetParamInfo(index, info) != motetSuccess)
         return false;
-    if (!strcmp(info->name, "MOTET_SECRET") && info->value[0])
+    bool secret = !strcmp(info->name, "MOTET_SECRET") || !strcmp(info->name, "MOTET_UNIQUE_ID");
+    if (secret && info->value[0])
         info->value = "(set)"; /* what is printed may end up in a log */
     return true;
 }

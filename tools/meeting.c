@@ -41,19 +41,31 @@ bool meeting_parse_id(const char *text, void *bytes, size_t size)
     return true;
 }
 
-/* The root must wait as long as the program takes to come to its init, hours if need be: its thread ends with the launcher. */
-static motetResult_t get_patient_id(motetUniqueId *id)
+/* Replaces a variable of this process; what it was before is malloced, NULL when it was unset. */
+static char *swap_variable(const char *name, const char *value)
 {
-    static const char name[] = "MOTET_INIT_TIMEOUT";
     const char *given = getenv(name);
-    char *saved = given ? strdup(given) : NULL;
-    setenv(name, "0", 1);
-    motetResult_t result = motetGetUniqueId(id);
-    if (saved)
-        setenv(name, saved, 1);
+    char *before = given ? strdup(given) : NULL;
+    if (value)
+        setenv(name, value, 1);
     else
         unsetenv(name);
-    free(saved);
+    return before;
+}
+
+/* The root waits as long as the program takes to come to its init, hours if need be, and serves one communicator after the other:
+ * it ends with the launcher. The ranks see the user's own settings. */
+static motetResult_t get_lasting_id(motetUniqueId *id)
+{
+    static const char *const names[] = {"MOTET_INIT_TIMEOUT", "MOTET_ROOT_KEEP"}, *const values[] = {"0", "1"};
+    char *before[2];
+    for (int i = 0; i < 2; i++)
+        before[i] = swap_variable(names[i], values[i]);
+    motetResult_t result = motetGetUniqueId(id);
+    for (int i = 0; i < 2; i++) {
+        free(swap_variable(names[i], before[i]));
+        free(before[i]);
+    }
     return result;
 }
 
@@ -67,7 +79,7 @@ bool meeting_open(struct meeting *meeting, char *error, size_t len)
     }
     meeting_format_id(random, 32, meeting->secret);
     meeting_format_id(random + 32, 16, meeting->run_id);
-    if (get_patient_id(&id) != motetSuccess) {
+    if (get_lasting_id(&id) != motetSuccess) {
         snprintf(error, len, "cannot open a meeting point for the ranks: %s", motetGetLastError(NULL));
         return false;
     }
