@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "cost.h"
 #include "reduce/reduce.h"
+#include "verify.h"
 
 /* Between more hosts than this, sums of floats may run in another fixed order than the canonical one. */
 #define CANONICAL_HOSTS 64
@@ -84,12 +85,30 @@ static bool hosts_are_aligned(const struct motet_shape *shape)
     return (size & (size - 1)) == 0;
 }
 
+/* Proves the row on as many hosts with two ranks each at most: how it adds between hosts does not depend on how many a host has. */
+static motetResult_t is_canonical_between_hosts(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                                                bool *answer)
+{
+    int host_first[CANONICAL_HOSTS + 1], size = shape->host_first[1] > 1 ? 2 : 1;
+    struct motet_shape small = {.nranks = size * shape->nhosts, .nhosts = shape->nhosts, .host_first = host_first};
+    struct motet_verdict verdict;
+    for (int h = 0; h <= shape->nhosts; h++)
+        host_first[h] = h * size;
+    TRY(motet_verify(algorithm, &small, NULL, &verdict));
+    *answer = verdict.ok && verdict.order == MOTET_ORDER_CANONICAL;
+    motet_verdict_free(&verdict);
+    return motetSuccess;
+}
+
 motetResult_t motet_tune_is_canonical(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer)
 {
     *answer = algorithm->order == MOTET_ORDER_CANONICAL;
-    if (!*answer || shape->nhosts == 1 || hosts_are_aligned(shape))
+    if (!*answer || shape->nhosts == 1)
         return motetSuccess;
-    return ignores_hosts(algorithm, shape, answer);
+    TRY(ignores_hosts(algorithm, shape, answer));
+    if (!*answer && shape->nhosts <= CANONICAL_HOSTS && hosts_are_aligned(shape))
+        return is_canonical_between_hosts(algorithm, shape, answer);
+    return motetSuccess;
 }
 
 static bool order_matters(const struct motet_tune_request *request)

@@ -55,8 +55,9 @@ struct motet_tune_candidate {
 motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct motet_tune_request *request,
                                     struct motet_tune_candidate *candidates, int room, int *ncandidates);
 
-/* Whether the row adds along the canonical tree over positions on this shape. Declared for one host and proved by the verifier; on
- * several hosts it holds if the row does not look at them, or if each is a subtree (equal sizes, a power of two). */
+/* Whether the row adds along the canonical tree over positions on this shape; false where that is not known. Declared for one host and
+ * proved by the verifier. On several hosts it holds if the row does not look at them; else, for up to 64 hosts that are subtrees (equal
+ * sizes, a power of two), the verifier is asked. */
 motetResult_t motet_tune_is_canonical(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer);
 
 #endif
