@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `motet run --agent`: the launcher's hand on another host. Started over ssh, it speaks frames on stdin and stdout, starts the ranks
- * of its host and ends with everything that they started when its stdin closes. */
+ * `motet run --agent`: the launcher's hand on another host. Started over ssh, it speaks frames on stdin and stdout, starts
+ * the ranks of its host and ends with everything that they started when its stdin closes. */
 #ifndef MOTET_TOOLS_AGENT_H
 #define MOTET_TOOLS_AGENT_H
 

@@ -65,7 +65,7 @@ static bool collect_hosts(const struct run_settings *settings, struct hosts *hos
     return true;
 }
 
-/* The variables of --env, and for other hosts what begins with MOTET_ or OMP_. The array is malloced; NULL and a message on failure. */
+/* The variables of --env, and for other hosts what begins with MOTET_ or OMP_. Malloced; NULL and a message on failure. */
 static char **collect_variables(const struct run_settings *settings, bool other_hosts)
 {
     size_t n = (size_t)settings->variables.n + 1;

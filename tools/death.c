@@ -91,23 +91,35 @@ void oom_baseline_read(struct oom_baseline *baseline)
     baseline->system_kills = read_counter("/proc/vmstat", "oom_kill");
 }
 
+/* Adds to the cause that the kernel killed for want of memory, if the counter of this group has grown; false otherwise. */
+static bool blame_group(struct death *death, const char *group, int64_t before)
+{
+    size_t used = strlen(death->cause);
+    int64_t kills = group[0] ? group_kills(group) : -1;
+    int64_t limit = group[0] ? group_limit(group) : -1;
+    if (kills <= (before > 0 ? before : 0))
+        return false;
+    if (limit > 0 && limit < INT64_MAX / 2)
+        snprintf(death->cause + used, sizeof death->cause - used,
+                 ": out of memory, the limit of its control group is %lld MB (oom_kill %lld)", (long long)(limit >> 20),
+                 (long long)kills);
+    else
+        snprintf(death->cause + used, sizeof death->cause - used, ": out of memory (oom_kill %lld in its control group)",
+                 (long long)kills);
+    return true;
+}
+
+/* A rank is in the launcher's group unless a wrapper moved it; the groups of version 1 forget the dead, so both are asked. */
 static void describe_oom(struct death *death, pid_t pid, const struct oom_baseline *baseline)
 {
     char group[512];
     size_t used = strlen(death->cause);
     memory_group(pid, group, sizeof group);
-    int64_t before = !strcmp(group, baseline->group) ? baseline->kills : 0;
-    int64_t kills = group[0] ? group_kills(group) : -1;
-    int64_t limit = group[0] ? group_limit(group) : -1;
-    if (kills > (before > 0 ? before : 0) && limit > 0)
+    if (blame_group(death, baseline->group, baseline->kills) || (strcmp(group, baseline->group) && blame_group(death, group, 0)))
+        return;
+    if (baseline->system_kills >= 0 && read_counter("/proc/vmstat", "oom_kill") > baseline->system_kills)
         snprintf(death->cause + used, sizeof death->cause - used,
-                 ": out of memory, the limit of its control group is %lld MB (oom_kill %lld)", (long long)(limit >> 20),
-                 (long long)kills);
-    else if (kills > (before > 0 ? before : 0))
-        snprintf(death->cause + used, sizeof death->cause - used, ": out of memory (oom_kill %lld in its control group)",
-                 (long long)kills);
-    else if (baseline->system_kills >= 0 && read_counter("/proc/vmstat", "oom_kill") > baseline->system_kills)
-        snprintf(death->cause + used, sizeof death->cause - used, ": the system ran out of memory and its OOM killer was active");
+                 ": the OOM killer was active on this host (a memory limit, or the host's memory)");
 }
 
 void death_describe(struct death *death, pid_t pid, int status, const struct oom_baseline *baseline)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the launcher and its agent on another host say to each other over the ssh connection: frames of a type, a number (a rank or a
- * signal) and bytes. Both ends are the same program; the greeting checks the version. */
+ * What the launcher and its agent on another host say to each other over the ssh connection: frames of a type, a number (a rank or
+ * a signal) and bytes. Both ends are the same program; the greeting checks the version. */
 #ifndef MOTET_TOOLS_FRAMES_H
 #define MOTET_TOOLS_FRAMES_H
 

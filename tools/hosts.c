@@ -8,7 +8,7 @@
 
 #include "options.h"
 
-#define SLOTS_MAX 65536
+#define SLOTS_MAX 65536 /* of one entry, and ranks of a job */
 
 static bool add(struct hosts *hosts, const char *name, size_t len, int slots, char *error, int error_len)
 {
@@ -22,7 +22,7 @@ static bool add(struct hosts *hosts, const char *name, size_t len, int slots, ch
     }
     for (int i = 0; i < hosts->n; i++)
         if (strlen(hosts->items[i].name) == len && !strncmp(hosts->items[i].name, name, len)) {
-            hosts->items[i].slots += slots;
+            hosts->items[i].slots += slots < SLOTS_MAX - hosts->items[i].slots ? slots : SLOTS_MAX - hosts->items[i].slots;
             return true;
         }
     struct host *items = realloc(hosts->items, (size_t)(hosts->n + 1) * sizeof *items);
@@ -118,15 +118,15 @@ bool hosts_parse_file(struct hosts *hosts, const char *path, char *error, int er
 int hosts_deal(struct hosts *hosts, int nranks, char *error, int error_len)
 {
     bool written = false;
-    int total = 0;
+    int64_t total = 0;
     for (int i = 0; i < hosts->n; i++) {
         written |= hosts->items[i].slots > 0;
         total += hosts->items[i].slots > 0 ? hosts->items[i].slots : 1;
     }
     if (!nranks)
-        nranks = total;
+        nranks = total < SLOTS_MAX ? (int)total : SLOTS_MAX;
     if (written && nranks > total) {
-        snprintf(error, (size_t)error_len, "%d ranks do not fit into the %d slots of the hosts", nranks, total);
+        snprintf(error, (size_t)error_len, "%d ranks do not fit into the %lld slots of the hosts", nranks, (long long)total);
         return -1;
     }
     int left = nranks;

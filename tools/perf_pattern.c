@@ -39,7 +39,7 @@ static double float_sum_term(const struct pattern *pattern, int rank, uint64_t i
     return value == 0 ? 0 : value; /* never -0, whose sum depends on the others */
 }
 
-/* Averages: a common value plus differences that cancel between neighbours, so that the quotient is exact for any number of ranks. */
+/* Averages: a common value plus differences that cancel between neighbours, so that the quotient is exact for any number. */
 static double float_average_term(const struct pattern *pattern, int rank, uint64_t index)
 {
     double common = whole(mix(~1u, index), pattern->type->mantissa_bits > 3 ? 64 : 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Test data whose reduction is known exactly, whatever the order of the operations: values differ by rank and index, and no partial
- * result of any order is rounded. Tables of a prime number of elements, shifted from block to block, make filling and checking as fast
- * as copying. Shared by the threads of a process. */
+ * result of any order is rounded. Tables of a prime number of elements, shifted from block to block, make filling and checking as
+ * fast as copying. Shared by the threads of a process. */
 #ifndef MOTET_TOOLS_PERF_PATTERN_H
 #define MOTET_TOOLS_PERF_PATTERN_H
 
@@ -40,8 +40,8 @@ union perf_number pattern_result(const struct pattern *pattern, uint64_t index);
 /* dst[0..count) = elements first.. of a rank's data, the result's, or poison. false: out of memory. */
 bool pattern_fill(struct pattern *pattern, int rank, uint64_t first, size_t count, void *dst);
 
-/* Counts elements of src that differ from what pattern_fill would write. *where: index in src of the first one, untouched when all are
- * right. -1: out of memory. */
+/* Counts elements of src that differ from what pattern_fill would write. *where: index in src of the first one, untouched when all
+ * are right. -1: out of memory. */
 int64_t pattern_check(struct pattern *pattern, int rank, uint64_t first, size_t count, const void *src, size_t *where);
 
 #endif

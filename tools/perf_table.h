@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables of perf on stdout. The main one has nccl-tests' format to the character; whatever motet adds stands in lines that begin
- * with '#', which parsers of that format pass over. */
+ * The tables of perf on stdout. The main one has nccl-tests' format to the character; whatever motet adds stands in lines that
+ * begin with '#', which parsers of that format pass over. */
 #ifndef MOTET_TOOLS_PERF_TABLE_H
 #define MOTET_TOOLS_PERF_TABLE_H
 

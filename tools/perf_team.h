@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ranks of a perf run: threads of this process, times the processes of a launcher. Gives them a communicator to measure, a barrier,
- * and reductions of single numbers for reports. A rank that fails makes all others leave: nobody waits for ever. */
+ * The ranks of a perf run: threads of this process, times the processes of a launcher. Gives them a communicator to measure, a
+ * barrier, and reductions of single numbers for reports. A rank that fails makes all others leave: nobody waits for ever. */
 #ifndef MOTET_TOOLS_PERF_TEAM_H
 #define MOTET_TOOLS_PERF_TEAM_H
 

@@ -56,7 +56,7 @@ static void __attribute__((format(printf, 2, 3))) put_format(struct block *block
     put(block, text);
 }
 
-/* What torchrun gives its workers; programs that were written for it start unchanged. The store is not served here: rank 0 opens it. */
+/* What torchrun gives its workers; programs written for it start unchanged. The store is not served here: rank 0 opens it. */
 static void put_torchrun(struct block *block, const struct job *job, int node, int rank, int local_rank, int nlocal)
 {
     put_format(block, "RANK=%d", rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Puts the output of many ranks on one stdout and one stderr: whole lines with a prefix, in order within a rank, nothing lost, nothing
- * held back for long. A reader that is slow delays the ranks; one that is gone does not end the job.
- * Invariant: text that was taken from a rank is either in its line buffer or in a sink's queue, never dropped while the sink is open. */
+ * Puts the output of many ranks on one stdout and one stderr: whole lines with a prefix, in order within a rank, nothing lost,
+ * nothing held back for long. A reader that is slow delays the ranks; one that is gone does not end the job.
+ * Invariant: text that was taken from a rank is in its line buffer or in a sink's queue, never dropped while the sink is open. */
 #ifndef MOTET_TOOLS_RELAY_H
 #define MOTET_TOOLS_RELAY_H
 

@@ -79,6 +79,17 @@ check "restart after a failure" run 0 -n 2 --max-restarts 2 sh -c "[ \$RANK = 1 
 check "each is said" has 'starting again (2 of 2)' err
 check "restarts come to an end" run 7 -n 2 --max-restarts 1 sh -c 'exit 7'
 
+# A memory limit that a rank runs into; needs the right to make a control group.
+group=/sys/fs/cgroup/memory/motet-test-$$
+limit=memory.limit_in_bytes
+[ -d /sys/fs/cgroup/memory ] || group=/sys/fs/cgroup/motet-test-$$ limit=memory.max
+if mkdir "$group" 2>/dev/null && echo 67108864 2>/dev/null >"$group/$limit"; then
+    limited() { (sh -c 'echo $PPID' >"$group/cgroup.procs" && run "$@"); }
+    check "a rank that runs out of memory" limited 137 -n 2 sh -c '[ $RANK = 0 ] && exec sleep 30; x=xxxxxxxx; while :; do x=$x$x; done'
+    check "is said to have" has 'rank 1 .* was killed by SIGKILL: out of memory, the limit of its control group is 64 MB' err
+fi
+rmdir "$group" 2>/dev/null
+
 # ---- environment
 check "torchrun's and motet's variables" run 0 -n 3 sh -c 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR ${MASTER_PORT:+port} $MOTET_RANK/$MOTET_NRANKS $MOTET_LOCAL_RANK ${#MOTET_UNIQUE_ID} ${#MOTET_SECRET}"'
 check "are right for each rank" has '^\[2\] 2/3 2/3 0 127.0.0.1 port 2/3 2 256 64$' out
