@@ -19,8 +19,9 @@ uint64_t motet_connect_tick(uint64_t now_ns)
     unsigned kicks_now = atomic_load(&kicks);
     bool kicked = kicks_now != kicks_seen;
     kicks_seen = kicks_now;
-    uint64_t meetings_ns = motet_meetings_tick(now_ns, kicked), attempts_ns = motet_attempts_tick(now_ns);
-    return motet_earlier(meetings_ns, attempts_ns);
+    motet_meetings_tick(now_ns, kicked);
+    uint64_t attempts_ns = motet_attempts_tick(now_ns); /* makes meetings: ask them last */
+    return motet_earlier(motet_meetings_wake_ns(), attempts_ns);
 }
 
 void motet_connect_kick(void)

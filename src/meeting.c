@@ -222,48 +222,49 @@ static void accept_ready(void *context, uint32_t events)
 
 /* ---- time ---- */
 
-/* Ends the first meeting that is overdue, or lets the first held one go on: true when there was one, since the list has changed then. */
-static bool tick_one_meeting(uint64_t now_ns, bool kicked, uint64_t *wake_ns)
+/* Ends the first meeting that is overdue, or whose held greeting fails: true when there was one, since the list has changed then. */
+static bool end_one_meeting(uint64_t now_ns, bool kicked)
 {
     for (struct motet_meeting *meeting = meetings; meeting; meeting = meeting->next) {
         if (meeting->until_ns <= now_ns) {
             meeting_failed(meeting, -ETIMEDOUT, meeting->connecting ? "no answer (firewall? see MOTET_PORT_RANGE)" : "no greeting in time");
             return true;
         }
-        if (kicked && meeting->greeting.stage == MOTET_HELD && !meeting->dials) {
-            int error = answer_hello(meeting);
-            if (error < 0) {
-                meeting_failed(meeting, error, error_text(meeting, error));
-                return true;
-            }
-            motet_meeting_rewatch(meeting);
+        if (!kicked || meeting->dials || meeting->greeting.stage != MOTET_HELD)
+            continue;
+        int error = answer_hello(meeting);
+        if (error < 0) {
+            meeting_failed(meeting, error, error_text(meeting, error));
+            return true;
         }
-        *wake_ns = motet_earlier(*wake_ns, meeting->until_ns);
+        motet_meeting_rewatch(meeting);
     }
     return false;
 }
 
-static uint64_t tick_acceptors(uint64_t now_ns)
+static void wake_acceptors(uint64_t now_ns)
 {
-    uint64_t wake_ns = UINT64_MAX;
-    for (int i = 0; i < nacceptors; i++) {
-        if (acceptors[i].rest_ns == 0)
-            continue;
-        if (acceptors[i].rest_ns <= now_ns && motet_service_watch(&acceptors[i].watch, EPOLLIN) == motetSuccess)
-            acceptors[i].rest_ns = 0;
-        else
-            wake_ns = motet_earlier(wake_ns, now_ns + ACCEPT_REST_NS);
-    }
-    return wake_ns;
+    for (int i = 0; i < nacceptors; i++)
+        if (acceptors[i].rest_ns != 0 && acceptors[i].rest_ns <= now_ns)
+            acceptors[i].rest_ns = motet_service_watch(&acceptors[i].watch, EPOLLIN) == motetSuccess ? 0 : now_ns + ACCEPT_REST_NS;
 }
 
-uint64_t motet_meetings_tick(uint64_t now_ns, bool kicked)
+void motet_meetings_tick(uint64_t now_ns, bool kicked)
 {
-    uint64_t wake_ns;
-    do
-        wake_ns = UINT64_MAX;
-    while (tick_one_meeting(now_ns, kicked, &wake_ns));
-    return motet_earlier(wake_ns, tick_acceptors(now_ns));
+    while (end_one_meeting(now_ns, kicked))
+        continue;
+    wake_acceptors(now_ns);
+}
+
+uint64_t motet_meetings_wake_ns(void)
+{
+    uint64_t wake_ns = UINT64_MAX;
+    for (struct motet_meeting *meeting = meetings; meeting; meeting = meeting->next)
+        wake_ns = motet_earlier(wake_ns, meeting->until_ns);
+    for (int i = 0; i < nacceptors; i++)
+        if (acceptors[i].rest_ns != 0)
+            wake_ns = motet_earlier(wake_ns, acceptors[i].rest_ns);
+    return wake_ns;
 }
 
 /* ---- start and end ---- */

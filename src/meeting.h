@@ -69,8 +69,10 @@ void motet_meeting_rewatch(struct motet_meeting *meeting);
 motetResult_t motet_meetings_open(const struct motet_process *me);
 void motet_meetings_close(void);
 
-/* kicked: links or secrets were added, so held greetings may go on. Returns when to look again. */
-uint64_t motet_meetings_tick(uint64_t now_ns, bool kicked);
+/* Ends what is overdue. kicked: links or secrets were added, so held greetings may go on. */
+void motet_meetings_tick(uint64_t now_ns, bool kicked);
+/* When the next one will be overdue. */
+uint64_t motet_meetings_wake_ns(void);
 
 /* ---- attempt.c ---- */
 
