@@ -245,7 +245,8 @@ static motetResult_t take_unexpected(struct motet_batch *batch, int peer, bool *
             continue;
         }
         TRY(accept_header(comm, peer, &entry->header, message));
-        memcpy(message->buf, entry->bytes, entry->header.bytes);
+        if (entry->header.bytes > 0)
+            memcpy(message->buf, entry->bytes, entry->header.bytes);
         if (previous)
             previous->next = next;
         else
@@ -351,8 +352,11 @@ static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *mov
         TRY(take_unexpected(batch, peer, moved));
     while (!stuck) {
         TRY(open_message(batch, peer, &stuck, moved));
+        bool stored = comm->pairs[peer].storing != NULL;
         if (!stuck)
             move_message(batch, peer, &stuck, moved);
+        if (stored && !stuck) /* it may be asked for by now, and goes before what follows it */
+            TRY(take_unexpected(batch, peer, moved));
     }
     if (comm->pairs[peer].told_taken != comm->pairs[peer].consumed && !comm->pairs[peer].open)
         tell_taken(comm, peer);
@@ -361,18 +365,49 @@ static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *mov
 
 /* ---- Cycles of waiting sends ---- */
 
-static void announce_block(motetComm_t comm, uint64_t word)
+#define BLOCK_DIRECT 0x80000000u /* the message lies in the sender's buffer until the receiver has read it */
+
+/* Tells stream peers the word that this rank shows. False: not all know it yet. */
+static bool tell_block(struct motet_batch *batch)
 {
-    atomic_store_explicit(&comm->control->blocked_send, word, memory_order_release);
-    for (int p = 0; p < comm->nranks; p++)
-        if (!comm->peers[p].mapped) /* if there is no room, a later announcement says it */
-            (void)motet_endpoint_put(comm->peers[p].endpoint, comm->peers[p].key, 0, NULL, 0,
-                                     offsetof(struct motet_control_area, blocked_send), word);
+    motetComm_t comm = batch->comm;
+    uint64_t word = atomic_load_explicit(&comm->control->blocked_send, memory_order_relaxed);
+    for (; batch->told < comm->nranks; batch->told++) {
+        const struct motet_peer *peer = &comm->peers[batch->told];
+        if (!peer->mapped &&
+            !motet_endpoint_put(peer->endpoint, peer->key, 0, NULL, 0, offsetof(struct motet_control_area, blocked_send), word))
+            return false;
+    }
+    return true;
+}
+
+static void show_block(struct motet_batch *batch, uint64_t word)
+{
+    atomic_store_explicit(&batch->comm->control->blocked_send, word, memory_order_release);
+    batch->told = 0;
+    (void)tell_block(batch); /* the rest later */
 }
 
 static uint64_t block_of(motetComm_t comm, int position)
 {
     return atomic_load_explicit(&motet_region_control(comm->peers[position].region)->blocked_send, memory_order_acquire);
+}
+
+static int blocked_to(uint64_t word)
+{
+    return (int)(word & ~BLOCK_DIRECT & 0xffffffff) - 1;
+}
+
+/* Whether every rank that says it waits in Send to this one still has to. One whose message was taken may not have run since: what it says
+ * is old, and whoever waits for this rank meanwhile is in no cycle. */
+static bool blocks_hold(motetComm_t comm)
+{
+    for (int p = 0; p < comm->nranks; p++) {
+        uint64_t word = block_of(comm, p), there = arrived(comm, p);
+        if (blocked_to(word) == comm->position && (word & BLOCK_DIRECT ? there == 0 : there < comm->layout.ring_bytes))
+            return false;
+    }
+    return true;
 }
 
 /* Follows who waits in Send to whom from this rank. Returns the length of the cycle back to it, 0 if there is none; *sum identifies the
@@ -383,7 +418,7 @@ static int follow_cycle(motetComm_t comm, uint64_t *sum, char *text, size_t len)
     *sum = 0;
     for (int n = 1; n <= comm->nranks; n++) {
         uint64_t word = block_of(comm, at);
-        int next = (int)(word & 0xffffffff) - 1;
+        int next = blocked_to(word);
         if (next < 0 || next >= comm->nranks)
             return 0;
         *sum = *sum * 31 + word;
@@ -397,20 +432,36 @@ static int follow_cycle(motetComm_t comm, uint64_t *sum, char *text, size_t len)
     return 0;
 }
 
+/* Takes the word back; what was seen is forgotten. Returns whether all know. */
+static bool unblock(struct motet_batch *batch)
+{
+    if (batch->announced)
+        show_block(batch, 0);
+    batch->announced = false;
+    batch->blocked_since_ns = 0;
+    batch->cycle = 0;
+    return tell_block(batch);
+}
+
 static motetResult_t look_for_cycle(struct motet_batch *batch, const struct motet_transfer *blocked)
 {
     motetComm_t comm = batch->comm;
     uint64_t now = motet_now_ns(), sum;
     char text[400] = "";
+    (void)tell_block(batch);
     if (batch->blocked_since_ns == 0) {
         batch->blocked_since_ns = now;
         batch->looks = 0;
     }
     if (now - batch->blocked_since_ns < CYCLE_LOOK_NS * (uint64_t)(batch->looks + 1))
         return motetSuccess;
+    if (!blocks_hold(comm)) {
+        unblock(batch);
+        return motetSuccess;
+    }
     if (batch->looks++ == 0) {
         batch->announced = true;
-        announce_block(comm, ++comm->block_count << 32 | (uint32_t)(blocked->peer + 1));
+        show_block(batch, ++comm->block_count << 32 | (blocked->wait_until ? BLOCK_DIRECT : 0) | (uint32_t)(blocked->peer + 1));
         return motetSuccess;
     }
     int length = follow_cycle(comm, &sum, text, sizeof text);
@@ -423,20 +474,11 @@ static motetResult_t look_for_cycle(struct motet_batch *batch, const struct mote
     return motet_comm_fault(comm, motetInvalidUsage);
 }
 
-static void unblock(struct motet_batch *batch)
-{
-    if (batch->announced)
-        announce_block(batch->comm, 0);
-    batch->announced = false;
-    batch->blocked_since_ns = 0;
-    batch->cycle = 0;
-}
-
 /* ---- Batches ---- */
 
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count)
 {
-    *batch = (struct motet_batch){.comm = comm, .transfers = transfers, .count = count, .left = count};
+    *batch = (struct motet_batch){.comm = comm, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
     if (!comm->pairs)
         comm->pairs = calloc((size_t)comm->nranks, sizeof *comm->pairs);
     if (!comm->pairs)
@@ -486,10 +528,8 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
         TRY(progress_receives(batch, moved));
     if (*moved)
         motet_comm_wake(batch->comm);
-    if (batch->left == 0) {
-        unblock(batch);
-        return motetSuccess;
-    }
+    if (batch->left == 0) /* not before all know that this rank waits no more: they might take it for part of a cycle later */
+        return unblock(batch) ? motetSuccess : motetInProgress;
     if (*moved || !blocked || receives)
         unblock(batch);
     else
@@ -514,6 +554,21 @@ void motet_batch_describe(void *context, char *text, size_t len)
         return;
     }
     snprintf(text, len, "nothing");
+}
+
+/* A send to the dead, a receive from it, or a receive from anybody when nobody else is alive. */
+bool motet_batch_needs(void *context, motetComm_t comm, int position)
+{
+    const struct motet_batch *batch = context;
+    bool others = false;
+    for (int p = 0; p < comm->nranks; p++)
+        others |= p != comm->position && p != position && !atomic_load(&comm->peers[p].dead);
+    for (int i = 0; batch->comm == comm && i < batch->count; i++) {
+        const struct motet_transfer *message = &batch->transfers[i];
+        if (!message->done && (message->peer == position || (message->peer < 0 && !others)))
+            return true;
+    }
+    return false;
 }
 
 void motet_batch_end(struct motet_batch *batch)

@@ -32,7 +32,8 @@ struct motet_batch {
     motetComm_t comm;
     struct motet_transfer *transfers; /* in call order */
     int count, left;
-    bool announced; /* the block has been said to all ranks */
+    bool announced; /* this rank shows that it waits in Send */
+    int told;       /* positions before this one know what it shows */
     int looks;
     uint64_t cycle;            /* state of the cycle seen last; 0: none */
     uint64_t blocked_since_ns; /* a send has found no room since then; 0: none */
@@ -44,7 +45,9 @@ motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, str
 /* Moves what can be moved. motetInProgress, motetSuccess when all messages are done, or an error. */
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);
 
+/* What a wait asks about a batch (comm.h). */
 void motet_batch_describe(void *batch, char *text, size_t len);
+bool motet_batch_needs(void *batch, motetComm_t comm, int position);
 
 /* Forgets a batch in any state (after an error or abort). */
 void motet_batch_end(struct motet_batch *batch);
