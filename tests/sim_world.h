@@ -25,8 +25,8 @@
 #define SIM_MAX_RANKS 33
 
 enum sim_placement { SIM_ONE_HOST, SIM_TWO_ALIGNED, SIM_UNEVEN, SIM_ROUND_ROBIN, SIM_ONE_RANK_EACH, SIM_NPLACEMENTS };
-static const char *const sim_placement_names[] = {"one host", "two aligned hosts", "hosts of 3, 5, 1, ...", "round robin over hosts",
-                                                  "one rank per host"};
+static const char *const sim_placement_names[] = {"one host", "two aligned hosts", "hosts of 3, 5, 1, ...",
+                                                  "round robin over hosts", "one rank per host"};
 
 struct sim_options {
     int nranks;
@@ -42,8 +42,8 @@ struct sim_options {
 
 struct sim_world {
     struct sim_options options;
-    motetComm_t comms[SIM_MAX_RANKS]; /* by rank */
-    int host_of[SIM_MAX_RANKS];       /* by rank */
+    motetComm_t comms[SIM_MAX_RANKS];                             /* by rank */
+    int host_of[SIM_MAX_RANKS];                                   /* by rank */
     struct motet_endpoint *streams[SIM_MAX_RANKS][SIM_MAX_RANKS]; /* [a][b]: a's end of the connection to b, where they have one */
     uint64_t random;
 };
@@ -66,7 +66,8 @@ void motet_tuner_free(struct motet_tuner *tuner)
     free(tuner);
 }
 
-motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request, const struct motet_algorithm **algorithm)
+motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                const struct motet_algorithm **algorithm)
 {
     (void)request;
     *algorithm = tuner->row;
@@ -96,12 +97,12 @@ static inline uint64_t sim_random(struct sim_world *world, uint64_t limit)
 
 /* ---- Making ---- */
 
-#define SIM_REQUIRE(condition)                                                                                       \
-    do {                                                                                                             \
-        if (!(condition)) {                                                                                          \
+#define SIM_REQUIRE(condition)                                                                                      \
+    do {                                                                                                            \
+        if (!(condition)) {                                                                                         \
             fprintf(stderr, "%s:%d: failed: %s (motet: %s)\n", __FILE__, __LINE__, #condition, motet_error_text()); \
-            abort();                                                                                                 \
-        }                                                                                                            \
+            abort();                                                                                                \
+        }                                                                                                           \
     } while (0)
 
 static inline int sim_place(struct sim_world *world)
@@ -161,8 +162,13 @@ static inline void sim_position_ranks(const struct sim_world *world, motetComm_t
 static inline motetComm_t sim_allocate(const struct sim_world *world, int rank, int nhosts)
 {
     const struct sim_options *o = &world->options;
-    struct motet_options options = {.warn_after_ms = 0, .blocking = true, .direct = !o->staged, .nlanes = o->nlanes,
-                                    .lane_bytes = o->lane_bytes, .eager_bytes = o->eager_bytes, .name = "sim"};
+    struct motet_options options = {.warn_after_ms = 0,
+                                    .blocking = true,
+                                    .direct = !o->staged,
+                                    .nlanes = o->nlanes,
+                                    .lane_bytes = o->lane_bytes,
+                                    .eager_bytes = o->eager_bytes,
+                                    .name = "sim"};
     motetComm_t comm = motet_comm_new(&options);
     size_t n = (size_t)o->nranks, planes = (size_t)o->nlanes * MOTET_NPLANES;
     void *region;

@@ -27,7 +27,8 @@ struct call {
     bool exact;  /* floats are small integers: any order of summing gives the same */
     bool premul; /* PreMulSum by three */
     uint64_t seed;
-    size_t block[SIM_MAX_RANKS][SIM_MAX_RANKS]; /* v-variants: elements from a to b; only [0][b] where all know; [a][root], [root][b] */
+    size_t block[SIM_MAX_RANKS]
+                [SIM_MAX_RANKS]; /* v-variants: elements from a to b; only [0][b] where all know; [a][root], [root][b] */
 };
 
 /* What one rank gives to one call. */
@@ -62,9 +63,9 @@ static const char *describe(const struct call *call, const struct sim_world *wor
     static char text[300];
     snprintf(text, sizeof text, "%s %s, %d ranks on %s%s%s, %zu x %s %s, counts %d, root %d, seed %llu",
              motet_collective_name(call->row->collective), call->row->name, world->options.nranks,
-             sim_placement_names[world->options.placement], world->options.apart ? " apart" : "", world->options.staged ? " staged" : "",
-             call->count, motet_dtype_row(call->dtype)->name, motet_op_name(call->op), (int)call->counts, call->root,
-             (unsigned long long)call->seed);
+             sim_placement_names[world->options.placement], world->options.apart ? " apart" : "",
+             world->options.staged ? " staged" : "", call->count, motet_dtype_row(call->dtype)->name, motet_op_name(call->op),
+             (int)call->counts, call->root, (unsigned long long)call->seed);
     return text;
 }
 
@@ -151,7 +152,8 @@ static size_t send_elements(const struct call *call, int rank, int b)
         return block_elements(call, rank, b);
     if (one_block(call))
         return call->count;
-    return block_elements(call, rank, call->row->collective == MOTET_GATHER && call->counts == MOTET_COUNTS_PAIR_KNOWS ? call->root : rank);
+    return block_elements(call, rank,
+                          call->row->collective == MOTET_GATHER && call->counts == MOTET_COUNTS_PAIR_KNOWS ? call->root : rank);
 }
 
 static size_t recv_elements(const struct call *call, int rank, int b)
@@ -225,8 +227,10 @@ static void make_part(struct game *game, int c, int rank)
     memset(part, 0, sizeof *part);
     if (call->row->collective == MOTET_BARRIER)
         return;
-    part->send_total = (sends_all_blocks(call) ? lay_out(world, call, rank, true, part->send_displs) : send_elements(call, rank, 0)) * size;
-    part->recv_total = (receives_all_blocks(call) ? lay_out(world, call, rank, false, part->recv_displs) : recv_elements(call, rank, 0)) * size;
+    part->send_total =
+        (sends_all_blocks(call) ? lay_out(world, call, rank, true, part->send_displs) : send_elements(call, rank, 0)) * size;
+    part->recv_total =
+        (receives_all_blocks(call) ? lay_out(world, call, rank, false, part->recv_displs) : recv_elements(call, rank, 0)) * size;
     bool both = sends(call, rank) && receives(call, rank);
     part->in_place = call->row->collective != MOTET_ALLTOALL && both && sim_random(world, 2);
     size_t offset = sim_random(world, 3) ? sim_random(world, 64) : 0; /* unaligned, element size or not */
@@ -308,9 +312,15 @@ static struct motet_run *start(struct game *game, int c, int rank)
     struct motet_call *out = calloc(1, sizeof *out);
     struct motet_run *run;
     SIM_REQUIRE(out);
-    *out = (struct motet_call){.collective = call->row->collective, .name = motet_collective_name(call->row->collective),
-                               .send = part->send, .recv = part->recv, .count = call->count, .dtype = call->dtype, .op = call->op,
-                               .root = call->root, .counts = call->counts};
+    *out = (struct motet_call){.collective = call->row->collective,
+                               .name = motet_collective_name(call->row->collective),
+                               .send = part->send,
+                               .recv = part->recv,
+                               .count = call->count,
+                               .dtype = call->dtype,
+                               .op = call->op,
+                               .root = call->root,
+                               .counts = call->counts};
     if (call->premul) {
         uint64_t scalar = scalar_bits(call);
         out->premul = true;
@@ -365,8 +375,8 @@ static void judge_reduced(const struct game *game, int c, int rank, size_t b, co
             uint64_t got = 0, want = reduced_bits(call, game->world->options.nranks, b, i * (size_t)type->parts + (size_t)p);
             memcpy(&got, at + (i * (size_t)type->parts + (size_t)p) * (size_t)type->size, (size_t)type->size);
             if (got != want) {
-                print_error("%s: rank %d, block %zu, element %zu of %zu: %llx instead of %llx\n", describe(call, game->world), rank, b, i, n,
-                            (unsigned long long)got, (unsigned long long)want);
+                print_error("%s: rank %d, block %zu, element %zu of %zu: %llx instead of %llx\n", describe(call, game->world), rank,
+                            b, i, n, (unsigned long long)got, (unsigned long long)want);
                 fail();
             }
         }
@@ -381,7 +391,8 @@ static void judge_moved(const struct game *game, int c, int rank, int from, size
     for (size_t i = 0; i < n; i++) {
         put_element(call, want, from, (b << 32) + i);
         if (memcmp(at + i * size, want, size) != 0) {
-            print_error("%s: rank %d, block %zu from rank %d: element %zu of %zu is wrong\n", describe(call, game->world), rank, b, from, i, n);
+            print_error("%s: rank %d, block %zu from rank %d: element %zu of %zu is wrong\n", describe(call, game->world), rank, b,
+                        from, i, n);
             fail();
         }
     }
@@ -409,8 +420,8 @@ static void judge_output(const struct game *game, int c, int rank)
         break;
     default:
         for (int b = 0; b < n; b++)
-            judge_moved(game, c, rank, b, call->row->collective == MOTET_ALLTOALL ? (size_t)rank : 0, part->recv + part->recv_displs[b] * size,
-                        recv_elements(call, rank, b));
+            judge_moved(game, c, rank, b, call->row->collective == MOTET_ALLTOALL ? (size_t)rank : 0,
+                        part->recv + part->recv_displs[b] * size, recv_elements(call, rank, b));
     }
 }
 
@@ -466,7 +477,8 @@ static void judge(const struct game *game, int c)
     int n = game->world->options.nranks;
     if (call->row->collective == MOTET_BARRIER)
         return;
-    bool known = call->exact || oracle_types[call->dtype].kind != ORACLE_FLOAT || !motet_collective_reduces(call->row->collective) ||
+    bool known = call->exact || oracle_types[call->dtype].kind != ORACLE_FLOAT ||
+                 !motet_collective_reduces(call->row->collective) ||
                  (call->row->order == MOTET_ORDER_CANONICAL && game->world->options.placement == SIM_ONE_HOST);
     for (int r = 0; r < n; r++)
         if (known && receives(call, r))
@@ -563,10 +575,11 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-    {motetInt32, motetSum, false},   {motetInt8, motetAvg, false},     {motetFloat32, motetSum, true},   {motetFloat32, motetSum, false},
-    {motetBfloat16, motetSum, true}, {motetBfloat16, motetAvg, false}, {motetFloat64, motetSum, false},  {motetUint8, motetMax, false},
-    {motetInt64, motetAvg, false},   {motetFloat16, motetMin, false},  {motetFloat8e4m3, motetSum, false}, {motetComplex128, motetSum, true},
-    {motetUint16, motetBxor, false}, {motetFloat32, motetAvg, false},  {motetFloat64, motetMax, false},
+    {motetInt32, motetSum, false},   {motetInt8, motetAvg, false},       {motetFloat32, motetSum, true},
+    {motetFloat32, motetSum, false}, {motetBfloat16, motetSum, true},    {motetBfloat16, motetAvg, false},
+    {motetFloat64, motetSum, false}, {motetUint8, motetMax, false},      {motetInt64, motetAvg, false},
+    {motetFloat16, motetMin, false}, {motetFloat8e4m3, motetSum, false}, {motetComplex128, motetSum, true},
+    {motetUint16, motetBxor, false}, {motetFloat32, motetAvg, false},    {motetFloat64, motetMax, false},
 };
 #define NKINDS (sizeof kinds / sizeof kinds[0])
 
@@ -585,7 +598,8 @@ static void choose_blocks(struct sim_world *world, struct call *call)
             call->block[a][b] = sim_random(world, 4) ? some_counts[sim_random(world, NCOUNTS)] : 0;
 }
 
-static void choose_call(struct sim_world *world, const struct motet_algorithm *row, size_t count, const struct kind *kind, struct call *call)
+static void choose_call(struct sim_world *world, const struct motet_algorithm *row, size_t count, const struct kind *kind,
+                        struct call *call)
 {
     memset(call, 0, sizeof *call);
     call->row = row;
@@ -659,15 +673,21 @@ static void test_engine_mapped_processes_every_row_gives_the_oracles_bits(void *
 {
     (void)state;
     for (int n = 2; n <= 9; n++)
-        play_rows(&(struct sim_options){.nranks = n, .placement = SIM_ONE_HOST, .apart = true, .staged = n % 3 == 0, .seed = 100 + (uint64_t)n}, 2);
+        play_rows(
+            &(struct sim_options){
+                .nranks = n, .placement = SIM_ONE_HOST, .apart = true, .staged = n % 3 == 0, .seed = 100 + (uint64_t)n},
+            2);
 }
 
 static void test_engine_streamed_ranks_every_row_gives_the_oracles_bits(void **state)
 {
     (void)state;
     for (int n = 2; n <= 9; n++)
-        play_rows(&(struct sim_options){.nranks = n, .placement = SIM_ONE_RANK_EACH, .seed = 200 + (uint64_t)n,
-                                        .stream = n % 2 ? nasty : (struct motet_sim_options){0}}, 2);
+        play_rows(&(struct sim_options){.nranks = n,
+                                        .placement = SIM_ONE_RANK_EACH,
+                                        .seed = 200 + (uint64_t)n,
+                                        .stream = n % 2 ? nasty : (struct motet_sim_options){0}},
+                  2);
 }
 
 static void test_engine_hosts_of_ranks_every_row_gives_the_oracles_bits(void **state)
@@ -675,8 +695,12 @@ static void test_engine_hosts_of_ranks_every_row_gives_the_oracles_bits(void **s
     (void)state;
     for (int n = 2; n <= 9; n++)
         for (int placement = SIM_TWO_ALIGNED; placement <= SIM_ROUND_ROBIN; placement++)
-            play_rows(&(struct sim_options){.nranks = n, .placement = (enum sim_placement)placement, .apart = n % 2,
-                                            .seed = 300 + (uint64_t)(n * 10 + placement), .stream = nasty}, 1);
+            play_rows(&(struct sim_options){.nranks = n,
+                                            .placement = (enum sim_placement)placement,
+                                            .apart = n % 2,
+                                            .seed = 300 + (uint64_t)(n * 10 + placement),
+                                            .stream = nasty},
+                      1);
 }
 
 static void test_engine_many_ranks_every_row_gives_the_oracles_bits(void **state)
@@ -685,8 +709,10 @@ static void test_engine_many_ranks_every_row_gives_the_oracles_bits(void **state
     const int many[] = {12, 16, 17};
     for (int i = 0; i < 3; i++)
         for (int placement = 0; placement < SIM_NPLACEMENTS; placement++)
-            play_rows(&(struct sim_options){.nranks = many[i], .placement = (enum sim_placement)placement,
-                                            .seed = 400 + (uint64_t)(many[i] * 10 + placement)}, 1);
+            play_rows(&(struct sim_options){.nranks = many[i],
+                                            .placement = (enum sim_placement)placement,
+                                            .seed = 400 + (uint64_t)(many[i] * 10 + placement)},
+                      1);
 }
 
 static void test_engine_number_wraps_every_row_gives_the_oracles_bits(void **state)
@@ -694,8 +720,12 @@ static void test_engine_number_wraps_every_row_gives_the_oracles_bits(void **sta
     (void)state;
     for (int n = 2; n <= 5; n++)
         for (int placement = 0; placement < SIM_NPLACEMENTS; placement++)
-            play_rows(&(struct sim_options){.nranks = n, .placement = (enum sim_placement)placement, .first_seq = 0xffffffff - 60,
-                                            .nlanes = 1 + placement % 3, .seed = 500 + (uint64_t)(n * 10 + placement)}, 1);
+            play_rows(&(struct sim_options){.nranks = n,
+                                            .placement = (enum sim_placement)placement,
+                                            .first_seq = 0xffffffff - 60,
+                                            .nlanes = 1 + placement % 3,
+                                            .seed = 500 + (uint64_t)(n * 10 + placement)},
+                      1);
 }
 
 /* Lanes of one page: more than 256 turns of a lane in one call, so that the turn in the slot's word wraps. */
@@ -704,7 +734,9 @@ static void test_engine_small_lanes_turns_wrap_and_bits_stay_right(void **state)
     (void)state;
     static struct sim_world world;
     for (int placement = 0; placement < SIM_NPLACEMENTS; placement++) {
-        sim_world_open(&world, &(struct sim_options){.nranks = 5, .placement = (enum sim_placement)placement, .lane_bytes = 4096,
+        sim_world_open(&world, &(struct sim_options){.nranks = 5,
+                                                     .placement = (enum sim_placement)placement,
+                                                     .lane_bytes = 4096,
                                                      .seed = 600 + (uint64_t)placement});
         for (int row = 0; row < motet_nalgorithms; row++)
             if (fits(&world, &motet_algorithms[row]) && motet_algorithms[row].collective != MOTET_BARRIER)
@@ -719,8 +751,11 @@ static void test_engine_large_counts_direct_and_staged_give_the_oracles_bits(voi
     static struct sim_world world;
     for (int n = 2; n <= 4; n++)
         for (int variant = 0; variant < 4; variant++) {
-            sim_world_open(&world, &(struct sim_options){.nranks = n, .placement = variant == 3 ? SIM_TWO_ALIGNED : SIM_ONE_HOST,
-                                                         .apart = variant == 1, .staged = variant == 2, .seed = 700 + (uint64_t)(n * 10 + variant)});
+            sim_world_open(&world, &(struct sim_options){.nranks = n,
+                                                         .placement = variant == 3 ? SIM_TWO_ALIGNED : SIM_ONE_HOST,
+                                                         .apart = variant == 1,
+                                                         .staged = variant == 2,
+                                                         .seed = 700 + (uint64_t)(n * 10 + variant)});
             for (int row = n % 2; row < motet_nalgorithms; row += 2)
                 if (fits(&world, &motet_algorithms[row]) && motet_algorithms[row].collective != MOTET_BARRIER)
                     play_around(&world, &motet_algorithms[row], 65537, &kinds[(row + n) % NKINDS]);
@@ -730,7 +765,8 @@ static void test_engine_large_counts_direct_and_staged_give_the_oracles_bits(voi
 
 /* ---- Bytes ---- */
 
-static uint64_t bytes_of_call(enum sim_placement placement, int nranks, enum motet_collective collective, const char *name, size_t count)
+static uint64_t bytes_of_call(enum sim_placement placement, int nranks, enum motet_collective collective, const char *name,
+                              size_t count)
 {
     static struct sim_world world;
     static struct game game;
@@ -753,7 +789,10 @@ static void test_engine_round_robin_ranks_ring_moves_no_more_bytes_between_hosts
     const struct {
         enum motet_collective collective;
         const char *name;
-    } rows[] = {{MOTET_ALLREDUCE, "ring"}, {MOTET_ALLREDUCE, "chain"}, {MOTET_ALLGATHER, "ring"}, {MOTET_REDUCESCATTER, "ring"},
+    } rows[] = {{MOTET_ALLREDUCE, "ring"},
+                {MOTET_ALLREDUCE, "chain"},
+                {MOTET_ALLGATHER, "ring"},
+                {MOTET_REDUCESCATTER, "ring"},
                 {MOTET_BROADCAST, "chain"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         /* Six ranks: three hosts of two by round robin; hosts of 3 and 3 ranks (of the 3, 5, 1 pattern) when contiguous. */

@@ -84,8 +84,8 @@ static void test_tile_one_block_every_element_lies_in_one_chunk(void **state)
     const struct {
         motetDataType_t dtype;
         motetRedOp_t op;
-    } kinds[] = {{motetInt8, motetSum}, {motetInt8, motetAvg}, {motetBfloat16, motetSum}, {motetFloat32, motetSum},
-                 {motetFloat64, motetSum}, {motetComplex128, motetSum}, {motetInt32, motetAvg}, {motetFloat8e5m2, motetMax}};
+    } kinds[] = {{motetInt8, motetSum},    {motetInt8, motetAvg},       {motetBfloat16, motetSum}, {motetFloat32, motetSum},
+                 {motetFloat64, motetSum}, {motetComplex128, motetSum}, {motetInt32, motetAvg},    {motetFloat8e5m2, motetMax}};
     const size_t lanes[] = {4096, 65536, 1 << 20};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         for (size_t l = 0; l < 3; l++)
@@ -215,7 +215,8 @@ static void test_tile_counts_of_pairs_both_ends_cut_alike(void **state)
         assert_int_equal(ta.place_bytes, tb.place_bytes);
         assert_true(ta.ntiles != tb.ntiles);
         for (size_t t = 0; t < ta.ntiles || t < tb.ntiles; t++)
-            for (int part = 0; part < parts; part++) { /* a sends 65 elements to rank 2, which is block 4; b takes 65 from rank 0, block 0 */
+            for (int part = 0; part < parts;
+                 part++) { /* a sends 65 elements to rank 2, which is block 4; b takes 65 from rank 0, block 0 */
                 struct motet_extent x = motet_tiling_extent(&ta, &ta.input, 4 * parts + part, t);
                 struct motet_extent y = motet_tiling_extent(&tb, &tb.output, part, t);
                 assert_int_equal(x.len, y.len);
