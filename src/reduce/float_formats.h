@@ -61,41 +61,41 @@ MOTET_INLINE uint32_t small_of_float(float value, int exponent, int mantissa, ui
     return magnitude > 0x7f800000 ? nan : code;
 }
 
-MOTET_INLINE float float_of_f16(uint16_t x)
+MOTET_INLINE float float_of_f16(uint32_t x)
 {
     return float_of_small(x, 5, 10);
 }
 
-MOTET_INLINE uint16_t f16_of_float(float value)
+MOTET_INLINE uint32_t f16_of_float(float value)
 {
-    return (uint16_t)small_of_float(value, 5, 10, 0x7e00);
+    return small_of_float(value, 5, 10, 0x7e00);
 }
 
-MOTET_INLINE float float_of_e5m2(uint8_t x)
+MOTET_INLINE float float_of_e5m2(uint32_t x)
 {
     return float_of_small(x, 5, 2);
 }
 
-MOTET_INLINE uint8_t e5m2_of_float(float value)
+MOTET_INLINE uint32_t e5m2_of_float(float value)
 {
-    return (uint8_t)small_of_float(value, 5, 2, 0x7f);
+    return small_of_float(value, 5, 2, 0x7f);
 }
 
 /* e4m3 has no infinity: the codes that IEEE would give it are numbers up to 448, only the last one is NaN. */
-MOTET_INLINE float float_of_e4m3(uint8_t x)
+MOTET_INLINE float float_of_e4m3(uint32_t x)
 {
     uint32_t bias = 120u << 23, smallest_normal = 1u << 23;
-    uint32_t sign = (uint32_t)(x >> 7) << 31, magnitude = (uint32_t)(x & 0x7f) << 20;
+    uint32_t sign = x >> 7 << 31, magnitude = (x & 0x7f) << 20;
     uint32_t denormal = bits_of_float(float_of_bits(magnitude + bias + smallest_normal) - float_of_bits(bias + smallest_normal));
     uint32_t bits = sign | (magnitude < smallest_normal ? denormal : magnitude + bias);
     return float_of_bits((x & 0x7f) == 0x7f ? MOTET_NAN_BITS : bits);
 }
 
-MOTET_INLINE uint8_t e4m3_of_float(float value)
+MOTET_INLINE uint32_t e4m3_of_float(float value)
 {
     uint32_t bits = bits_of_float(value);
     uint32_t code = small_of_magnitude(bits & 0x7fffffff, 4, 3);
-    return (uint8_t)(code < 0x7f ? code | (bits >> 31) << 7 : 0x7f);
+    return code < 0x7f ? code | (bits >> 31) << 7 : 0x7f;
 }
 
 MOTET_INLINE float float_of_bf16(uint16_t x)
