@@ -242,7 +242,7 @@ static bool measure(struct runner *runner, bool in_place, struct perf_half *half
     struct timing timing, second;
     double seconds, cpu;
     size_t larger = runner->sizes.send > runner->sizes.recv ? runner->sizes.send : runner->sizes.recv;
-    /* The same decision on all ranks. Reading the clock would show in the times of small calls: those are timed singly afterwards. */
+    /* The same decision on all ranks. Reading the clock would show in times of small calls: those are timed singly afterwards. */
     bool stamped = larger * (size_t)runner->type->size >= STAMPED_BYTES && !runner->self.stream;
     bool singly = !stamped && (!settings->no_latency || settings->per_iteration);
     if (!call_once(runner, in_place, 0) || !time_loop(runner, in_place, stamped, false, &timing))

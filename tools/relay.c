@@ -241,13 +241,14 @@ int relay_flush_old(struct relay *relay)
 {
     int64_t now = loop_now_ms();
     int next = -1;
-    bool full = relay_is_full(relay);
+    bool full = relay_is_full(relay), held = full || relay->was_full;
+    relay->was_full = full;
     for (int i = 0; i < 2 * relay->nranks; i++) {
         struct relay_line *line = &relay->lines[i];
         if (!line->len)
             continue;
         /* While ranks are not read, the rest of the line may be in the pipe. */
-        if (full)
+        if (held)
             line->since_ms = now;
         int64_t left = line->since_ms + PARTIAL_AGE - now;
         if (left <= 0) {

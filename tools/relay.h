@@ -41,6 +41,7 @@ struct relay {
     struct sink sinks[2];
     struct sink *out[2]; /* both point to sinks[0] when stdout and stderr are the same file */
     bool prefixes;
+    bool was_full; /* at the last relay_flush_old */
     int nranks;
     struct relay_line *lines; /* [2 * rank + stream] */
 };
