@@ -2,7 +2,7 @@
 # The motet command. It sees include/motet.h and its own folder, never src/: whatever it does, a user's program can do.
 # Its files are also static libraries, so that unit tests reach them; motet.c, which has main, goes there with main renamed.
 set(motet_perf_names all_reduce_perf all_gather_perf broadcast_perf reduce_perf reduce_scatter_perf alltoall_perf gather_perf
-                     scatter_perf sendrecv_perf)
+                     scatter_perf sendrecv_perf hypercube_perf)
 
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c)
 list(FILTER tool_sources EXCLUDE REGEX "/tools/motet\\.c$")

@@ -159,7 +159,7 @@ static int print_markdown(void)
         if (info.defaultValue[0])
             print_cell(info.defaultValue, true);
         else
-            print_cell("automatic", false);
+            print_cell("unset", false);
         print_cell(values, false);
         print_cell(info.sentence, false);
         printf("\n");
