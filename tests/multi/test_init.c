@@ -44,14 +44,14 @@ static void *shared_memory(size_t size)
 struct entry {
     char key[129];
     size_t len;
-    char value[2048];
+    char value[65536];
 };
 
 struct shared_store {
     _Atomic(int) lock;
     int nentries;
     _Atomic(int) broken; /* a rule of the contract that was not kept */
-    struct entry entries[4000];
+    struct entry entries[600];
 };
 
 static __thread bool inside_init;
@@ -79,8 +79,12 @@ static int store_set(void *context, const char *key, const void *value, size_t l
         return 2;
     lock(store);
     struct entry *entry = look_up(store, key);
-    if (!entry)
+    if (!entry && store->nentries < 600)
         entry = &store->entries[store->nentries++];
+    if (!entry) {
+        store->lock = 0;
+        return 3;
+    }
     snprintf(entry->key, sizeof entry->key, "%s", key);
     memcpy(entry->value, value, len);
     entry->len = len;
