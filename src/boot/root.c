@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The root's thread: listeners, connections, lifetime. Ends when all ranks have left, a moment after a failure that all connected ranks
- * have heard, or at its deadline. The lock exists for fork and for later roots of the same address; the thread gives it up only while it
+ * have heard, or at its deadline. A process that exits meanwhile waits a little for ranks that still read. The lock exists for fork and for later roots of the same address; the thread gives it up only while it
  * sleeps. */
 #include "boot/root.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,6 +26,8 @@
 #define WARN_EVERY_NS     (30 * 1000000000ull)
 #define LINGER_NS         (1 * 1000000000ull) /* after a failure: for ranks that come late, so that they hear it too */
 #define REBIND_NS         (500 * 1000000ull)  /* a port may be about to become free */
+#define EXIT_WAIT_NS      (5 * 1000000000ull) /* most that exit waits for ranks of a job that goes well */
+#define LEAVE_WAIT_NS     (200 * 1000000ull)  /* for the goodbye of this process's own ranks to be read */
 #define EVENTS            64
 
 struct root {
@@ -47,7 +50,7 @@ struct root {
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a root's own lock */
 static struct root *roots;
 static struct root *inherited; /* a forked child's copies: without thread and descriptors, kept reachable */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 /* ---- fork: the child must not keep the job's connections open */
 
@@ -82,9 +85,43 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&roots_lock);
 }
 
-static void register_fork(void)
+/* ---- exit: the last value may still be on its way to others when the root's process is done */
+
+/* Ranks that are still connected to roots of this process: its own and others'. A root that is about to end counts as other. */
+static void count_ranks(int *nown, int *nothers)
+{
+    *nown = *nothers = 0;
+    pthread_mutex_lock(&roots_lock);
+    for (struct root *root = roots; root; root = root->next) {
+        pthread_mutex_lock(&root->lock);
+        *nothers += !root->options.keep && root->job.nranks > 0 && root->job.ngone == root->job.nranks;
+        for (int rank = 0; rank < root->job.nranks && root->job.failure == motetSuccess && !root->options.keep; rank++) {
+            const struct motet_job_rank *one = &root->job.ranks[rank];
+            bool own = one->pid == (uint32_t)getpid() && strcmp(one->host, motet_host_name()) == 0;
+            *(own ? nown : nothers) += one->state == MOTET_RANK_HERE;
+        }
+        pthread_mutex_unlock(&root->lock);
+    }
+    pthread_mutex_unlock(&roots_lock);
+}
+
+static void before_exit(void)
+{
+    uint64_t start_ns = motet_now_ns(), now_ns = start_ns;
+    int nown, nothers;
+    for (count_ranks(&nown, &nothers); nothers > 0; count_ranks(&nown, &nothers)) {
+        /* Own ranks that do not leave are in the middle of init: the others shall hear of this exit. */
+        if (now_ns - start_ns > (nown > 0 ? LEAVE_WAIT_NS : EXIT_WAIT_NS))
+            break;
+        now_ns = motet_now_ns();
+        motet_net_sleep(now_ns + 1000000, NULL);
+    }
+}
+
+static void register_handlers(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    atexit(before_exit);
 }
 
 /* ---- sessions */
@@ -340,6 +377,8 @@ static void *serve(void *argument)
     *at = root->next;
     /* Freed under the lock, so that fork never sees half of it, and a new root finds the port free once this one is off the list. */
     free_root(root);
+    /* Else libcrypto takes its locks when the thread exits, and a fork at that moment gives them to the child for ever. */
+    OPENSSL_thread_stop();
     pthread_mutex_unlock(&roots_lock);
     return NULL;
 }
@@ -427,7 +466,7 @@ static motetResult_t start_thread(struct root *root)
     sigset_t all, before;
     pthread_t thread;
     pthread_attr_t attributes;
-    pthread_once(&fork_once, register_fork);
+    pthread_once(&handlers_once, register_handlers);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);

@@ -317,30 +317,32 @@ static enum attempt try_address(struct motet_boot *boot, const struct motet_root
     return attempt;
 }
 
-static void add_reason(struct search *search, const union motet_address *address, const char *reason)
+static void add_reason(char *reasons, size_t size, const union motet_address *address, const char *reason)
 {
     char text[MOTET_ADDRESS_TEXT_MAX];
-    size_t at = strlen(search->reasons);
+    size_t at = strlen(reasons);
     motet_address_host_port(address, text);
-    if (at + 1 < sizeof(search->reasons))
-        snprintf(search->reasons + at, sizeof(search->reasons) - at, "%s%s: %s", at ? "; " : "", text, reason);
+    if (at + 1 < size)
+        snprintf(reasons + at, size - at, "%s%s: %s", at ? "; " : "", text, reason);
 }
 
-/* Once around the addresses. */
+/* Once around the addresses. A round that the deadline cut short does not replace the reasons of the one before. */
 static enum attempt try_all(struct motet_boot *boot, const struct motet_root_place *place, struct search *search)
 {
     enum attempt worst = ATTEMPT_REFUSED;
-    search->reasons[0] = '\0';
+    char reasons[sizeof(search->reasons)] = "";
     for (int i = 0; i < place->naddresses; i++) {
         enum attempt attempt = try_address(boot, place, &place->addresses[i], search);
         if (attempt >= ATTEMPT_AGAIN)
             return attempt;
-        add_reason(search, &place->addresses[i], motet_error_text());
+        add_reason(reasons, sizeof(reasons), &place->addresses[i], motet_error_text());
         if (attempt == ATTEMPT_FAILED) {
             worst = ATTEMPT_FAILED;
             search->nbroken++;
         }
     }
+    if (search->reasons[0] == '\0' || motet_now_ns() < boot->deadline_ns)
+        memcpy(search->reasons, reasons, sizeof(reasons));
     return place->naddresses > 0 ? worst : ATTEMPT_FAILED;
 }
 

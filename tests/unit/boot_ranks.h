@@ -56,6 +56,27 @@ static inline struct outcome *outcomes_new(int nranks)
     return outcomes;
 }
 
+static inline int count_entries(const char *path)
+{
+    int count = 0;
+    DIR *entries = opendir(path);
+    while (entries && readdir(entries))
+        count++;
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+/* Whether all roots of this process have ended within the time, their threads included: a fork while a thread exits may take a
+ * sanitizer's locks along. */
+static inline bool roots_end(int within_ms)
+{
+    uint64_t deadline = motet_deadline_ns(within_ms);
+    while ((motet_root_count() > 0 || count_entries("/proc/self/task") > 3) && motet_now_ns() < deadline)
+        usleep(1000);
+    return motet_root_count() == 0;
+}
+
 static inline void rank_start(struct outcome *outcome, rank_function *function, int rank, int nranks, void *argument)
 {
     pid_t pid = fork();
@@ -70,6 +91,7 @@ static inline void rank_start(struct outcome *outcome, rank_function *function, 
     snprintf(outcome->text, sizeof(outcome->text), "%s", motet_error_text());
     outcome->ended_ns = motet_now_ns();
     outcome->result = result;
+    roots_end(5000); /* as a process that goes on to use its communicator */
     _exit(0);
 }
 
@@ -123,22 +145,7 @@ static inline void assert_says(const struct outcome *outcome, const char *words)
 
 static inline int count_descriptors(void)
 {
-    int count = 0;
-    DIR *entries = opendir("/proc/self/fd");
-    while (entries && readdir(entries))
-        count++;
-    if (entries)
-        closedir(entries);
-    return count;
-}
-
-/* Whether all roots of this process have ended within the time. */
-static inline bool roots_end(int within_ms)
-{
-    uint64_t deadline = motet_deadline_ns(within_ms);
-    while (motet_root_count() > 0 && motet_now_ns() < deadline)
-        usleep(1000);
-    return motet_root_count() == 0;
+    return count_entries("/proc/self/fd");
 }
 
 /* Byte i of what rank gives in a round: differs by all three. */
