@@ -342,7 +342,7 @@ static motetResult_t connect_all(motetComm_t comm, struct motet_boot *boot, void
 static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const struct motet_process *process)
 {
     void *mine = NULL, **introductions = NULL, **where = NULL;
-    size_t len, *lens = NULL, *where_lens = NULL;
+    size_t len = 0, *lens = NULL, *where_lens = NULL;
     motetResult_t result = make_introduction(&comm->options, process, &mine, &len);
     if (result == motetSuccess)
         result = motet_boot_allgather(boot, mine, len, &introductions, &lens);
@@ -408,6 +408,16 @@ static motetResult_t complete(motetComm_t comm)
     return motetSuccess;
 }
 
+/* Nobody leaves before everybody has read the last exchange: the meeting point may live in a rank that ends soon. */
+static motetResult_t meet(motetComm_t comm)
+{
+    struct motet_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    *call = (struct motet_call){.collective = MOTET_BARRIER, .name = "CommInit", .dtype = motetUint8};
+    return motet_engine_run(comm, call);
+}
+
 motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
 {
     struct motet_process process;
@@ -417,6 +427,8 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
         result = create(comm, boot, &process);
     if (result == motetSuccess)
         result = complete(comm);
+    if (result == motetSuccess)
+        result = meet(comm);
     if (result != motetSuccess)
         motet_boot_give_up(boot, motet_error_text());
     return result;
@@ -551,53 +563,24 @@ motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm
 
 /* ---- End ---- */
 
-/* Regions that a peer may still touch wait here until the last one has let go. */
-static struct {
-    pthread_mutex_t lock;
-    char **regions;
-    size_t count, capacity;
-} lingering = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Frees what has become free; adds `region` to those that wait, if it must. */
-static void release_region(char *region)
+static void let_go(struct motet_control_area *control)
 {
-    pthread_mutex_lock(&lingering.lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < lingering.count; i++)
-        if (atomic_load(&motet_region_control(lingering.regions[i])->attached) <= 0)
-            motet_segment_free(lingering.regions[i]);
-        else
-            lingering.regions[kept++] = lingering.regions[i];
-    lingering.count = kept;
-    if (region && atomic_load(&motet_region_control(region)->attached) > 0) {
-        if (kept == lingering.capacity) {
-            size_t capacity = kept ? 2 * kept : 16;
-            char **grown = realloc(lingering.regions, capacity * sizeof *grown);
-            if (grown) {
-                lingering.regions = grown;
-                lingering.capacity = capacity;
-            }
-        }
-        if (kept < lingering.capacity)
-            lingering.regions[lingering.count++] = region; /* else it stays allocated until the process lets go of its segment */
-    } else if (region) {
-        motet_segment_free(region);
-    }
-    pthread_mutex_unlock(&lingering.lock);
+    atomic_fetch_sub(&control->attached, 1);
 }
 
+/* Lets go of all regions. A peer that died without a word lets go of the own one by this rank's hand. */
 static void detach(motetComm_t comm)
 {
     for (int p = 0; p < comm->nranks; p++) {
         struct motet_peer *peer = &comm->peers[p];
-        if (!peer->mapped || !peer->region)
+        if (!peer->mapped || p == comm->position)
             continue;
-        if (peer->region != comm->region)
-            atomic_fetch_sub(&motet_region_control(peer->region)->attached, 1);
-        if (peer->region != comm->region && peer->dead)
-            atomic_fetch_sub(&comm->control->attached, 1); /* the dead cannot let go themselves */
+        struct motet_control_area *control = motet_region_control(peer->region);
+        if (peer->dead && atomic_load(&control->state) == MOTET_RANK_ALIVE)
+            let_go(comm->control);
+        let_go(control);
     }
-    atomic_fetch_sub(&comm->control->attached, 1);
+    let_go(comm->control);
 }
 
 static void close_peers(motetComm_t comm)
@@ -616,9 +599,12 @@ void motet_comm_close(motetComm_t comm)
     comm->magic = 0;
     if (comm->has_windows)
         motet_windows_close(comm->first_key);
-    if (comm->control && comm->leader) /* complete: peers know this region */
+    if (comm->control && comm->leader) { /* complete: peers know this region */
+        uint32_t alive = MOTET_RANK_ALIVE;
+        atomic_compare_exchange_strong(&comm->control->state, &alive, comm->abort ? MOTET_RANK_ABORTED : MOTET_RANK_FINALIZED);
         detach(comm);
-    else if (comm->control)
+    }
+    if (comm->control && !comm->leader)
         atomic_store(&comm->control->attached, 0);
     close_peers(comm);
     for (size_t i = 0; comm->scratch && i < (size_t)comm->options.nlanes * MOTET_NPLANES; i++)
@@ -626,7 +612,7 @@ void motet_comm_close(motetComm_t comm)
     for (int i = 0; i < comm->nplans; i++)
         motet_plan_free(comm->plans[i]);
     if (comm->region)
-        release_region(comm->region);
+        motet_segment_free_when_unused(comm->region, &comm->control->attached); /* peers may still read the last of it */
     motet_p2p_free(comm);
     motet_tuner_free(comm->tuner);
     for (struct motet_registration *entry = comm->registrations, *next; entry; entry = next) {

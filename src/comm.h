@@ -81,8 +81,9 @@ struct motetComm {
     struct motet_secret secret;
 
     /* Collectives: touched by the thread that runs the current operation only. */
-    uint64_t seq;     /* of the last collective begun; its low 32 bits travel */
-    uint32_t history; /* mix of the fingerprints of all collectives so far */
+    uint64_t seq;       /* of the last collective begun; its low 32 bits travel */
+    uint32_t history;   /* mix of the fingerprints of all collectives so far */
+    uint64_t asked_seq; /* collective about which remote ranks were asked because a slot of theirs shows another call */
     struct motet_lane_use *lane_uses;
     char **scratch; /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
     size_t *scratch_bytes;
@@ -157,6 +158,14 @@ void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_c
 
 /* ---- wait.c ---- */
 
+/* What a wait asks about the operations that it waits for; `context` is the caller's. */
+struct motet_waiting {
+    /* What is waited for, in words: "AllReduce #7 waits for rank 3 (pid 17 on host)". */
+    void (*describe)(void *context, char *text, size_t len);
+    /* Whether an operation of `comm` cannot complete without something that the rank at `position` has not done yet. NULL: none can. */
+    bool (*needs)(void *context, motetComm_t comm, int position);
+};
+
 /* One thread's wait for operations of one or several communicators. */
 struct motet_wait {
     const motetComm_t *comms; /* whose peers are waited for; the caller's array, must outlive the wait */
@@ -164,6 +173,7 @@ struct motet_wait {
     int pauses, yields;
     bool shares_cpu; /* a peer needs this CPU: spinning only delays it */
     bool asleep_announced;
+    bool saw_death; /* a needed rank is dead: one more look, then it is an error */
     uint32_t ticket;
     uint64_t since_ns, deadline_ns, warn_ns, audit_ns; /* taken when the wait leaves the spin phase; 0 before */
 };
@@ -174,8 +184,8 @@ void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int nco
 void motet_wait_progressed(struct motet_wait *wait);
 
 /* After a look that found nothing: spins, yields, or sleeps, as measured to be best. Returns an error when the wait must end: abort, a
- * fault of one of the communicators, a death, the deadline. `describe` (may be NULL) says what is waited for, in words. */
-motetResult_t motet_wait_pause(struct motet_wait *wait, void (*describe)(void *context, char *text, size_t len), void *context);
+ * fault of one of the communicators, the death of a rank that is needed, the deadline. */
+motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiting *waiting, void *context);
 
 /* Ends the wait: takes back announcements. Every wait_begin needs one. */
 void motet_wait_end(struct motet_wait *wait);

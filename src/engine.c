@@ -198,7 +198,8 @@ static enum motet_sending choose_sending(struct motet_run *run, const struct mot
     int mapped = 0;
     for (int t = 0; t < step->ntargets; t++)
         mapped += run->comm->peers[run->plan->targets[step->first_target + t]].mapped;
-    bool lies_in_a_plane = step->dst != MOTET_NONE || (step->nsources == 0 && step->nsrc == 1) || step->n == 0;
+    bool stored = step->dst != MOTET_NONE && motet_plane_is_wide(step->dst) == step->sends_wide; /* as it is sent */
+    bool lies_in_a_plane = stored || (step->dst == MOTET_NONE && step->nsources == 0 && step->nsrc == 1) || step->n == 0;
     run->has_streams |= mapped < step->ntargets;
     if (mapped == 0)
         return step->ntargets == 0 || lies_in_a_plane ? MOTET_SEND_NONE : MOTET_SEND_STAGED;
@@ -240,6 +241,10 @@ static motetResult_t prepare(struct motet_run *run)
     motetComm_t comm = run->comm;
     const struct motet_plan *plan = run->plan;
     size_t nlanes = comm->layout.nlanes, ntargets = 0, widest = 1;
+    if ((size_t)plan->stage_chunks * MOTET_LINE > comm->layout.lane_bytes)
+        return motet_fail(motetInvalidUsage, "%s by %s of %d ranks needs MOTET_BUFFSIZE of at least %zu bytes, not %zu",
+                          run->call->name, plan->algorithm->name, comm->nranks, (size_t)plan->stage_chunks * MOTET_LINE,
+                          comm->layout.lane_bytes);
     motet_tiling_make(&run->tiling, run->call, &run->reduction, plan, comm->rank_at, comm->layout.lane_bytes);
     run->in_place = is_in_place(run);
     for (int i = 0; i < plan->nsteps; i++) {
@@ -353,11 +358,12 @@ static uint64_t done_of(const struct motet_run *run, int position)
     return atomic_load_explicit(&control->done, memory_order_acquire);
 }
 
-/* Whether all ranks that read from this one by `plan` have said `need`. */
+/* Whether all ranks that read from this one by `plan` have said `need`; the dead read no more. */
 static bool readers_done(struct motet_run *run, const struct motet_plan *plan, uint64_t need)
 {
     for (int i = 0; i < plan->nreaders; i++)
-        if ((int64_t)(done_of(run, plan->readers[i]) - need) < 0) {
+        if ((int64_t)(done_of(run, plan->readers[i]) - need) < 0 &&
+            !atomic_load_explicit(&run->comm->peers[plan->readers[i]].dead, memory_order_relaxed)) {
             run->waits_for = plan->readers[i];
             return false;
         }
@@ -493,8 +499,25 @@ void motet_engine_describe(void *context, char *text, size_t len)
         snprintf(text, len, "%s #%lu", run->call->name, (unsigned long)run->seq);
 }
 
+bool motet_engine_needs(void *context, motetComm_t comm, int position)
+{
+    struct motet_run *run = context;
+    const struct motet_plan *plan = run->plan;
+    if (run->comm != comm || run->trivial || !plan)
+        return false;
+    for (int i = 0; run->next_tile < run->tiling.ntiles && i < plan->nwriters; i++)
+        if (plan->writers[i] == position)
+            return true;
+    for (uint32_t i = 0; i < comm->layout.nlanes; i++)
+        for (int s = run->lanes[i].prefix; run->lanes[i].active && s < plan->nsteps; s++)
+            if (!run->lanes[i].steps[s].complete && motet_step_needs(run, &run->lanes[i], (int)i, s, position))
+                return true;
+    return false;
+}
+
 motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call)
 {
+    static const struct motet_waiting waiting = {.describe = motet_engine_describe, .needs = motet_engine_needs};
     struct motet_run *run;
     struct motet_wait wait;
     motet_wait_begin(&wait, &comm, 1);
@@ -509,7 +532,7 @@ motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call)
         if (moved)
             motet_wait_progressed(&wait);
         else
-            result = motet_wait_pause(&wait, motet_engine_describe, run);
+            result = motet_wait_pause(&wait, &waiting, run);
     }
     motet_wait_end(&wait);
     motet_engine_end(run);

@@ -44,7 +44,8 @@ motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call);
 /* Frees the run, in any state. */
 void motet_engine_end(struct motet_run *run);
 
-/* What it waits for, in words: "rank 3 (pid 17): AllReduce #4711". */
+/* What a wait asks about a run (comm.h). */
 void motet_engine_describe(void *run, char *text, size_t len);
+bool motet_engine_needs(void *run, motetComm_t comm, int position);
 
 #endif

@@ -193,8 +193,10 @@ motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, 
     TRY(motet_comm_check(comm));
     if (comm->peers[position].mapped)
         TRY(compare_back(comm, position, seq));
-    else
+    else if (comm->asked_seq != seq) { /* once: the slot is looked at again and again until the answer comes */
+        comm->asked_seq = seq;
         motet_comm_audit(comm);
+    }
     /* The peer's record is gone or remote: the audit's answer will say more; until then nothing is wrong enough to end the call, unless
      * both are at the same number with different histories. */
     if ((uint32_t)theirs != (uint32_t)seq || !comm->peers[position].mapped)

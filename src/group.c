@@ -171,23 +171,38 @@ static void number_collectives(void)
     }
 }
 
-/* Operations on streams go to their streams, the others are driven here to their end. */
-static motetResult_t launch(struct motet_op **driven)
+/* The operations of one stream (NULL: of the caller) in call order, each stream's once. Returns their number. */
+static int collect(motetStream_t stream, struct motet_op **ops)
+{
+    int n = 0;
+    for (int i = 0; i < group.nentries; i++)
+        if (group.entries[i].op && group.entries[i].stream == stream) {
+            ops[n++] = group.entries[i].op;
+            group.entries[i].op = NULL;
+        }
+    return n;
+}
+
+/* Operations on streams go to their streams, together; the others are driven here to their end. */
+static motetResult_t launch(struct motet_op **ops)
 {
     motetResult_t result = motetSuccess;
-    int n = 0;
     number_collectives();
     for (int i = 0; i < group.nentries; i++)
         motet_queue_append(group.entries[i].op);
     for (int i = 0; i < group.nentries; i++) {
-        struct entry *entry = &group.entries[i];
-        if (!entry->stream || motet_stream_submit(entry->stream, entry->op) != motetSuccess)
-            driven[n++] = entry->op; /* without memory for the stream's list, it runs here */
+        motetStream_t stream = group.entries[i].stream;
+        int n = stream && group.entries[i].op ? collect(stream, ops) : 0;
+        if (n > 0 && motet_stream_submit(stream, ops, n) != motetSuccess)
+            for (int k = 0, e = 0; k < n; e++) /* without memory for the stream's list they run here */
+                if (!group.entries[e].op && group.entries[e].stream == stream)
+                    group.entries[e] = (struct entry){ops[k++], NULL};
     }
+    int n = collect(NULL, ops);
     if (n > 0)
-        result = motet_queue_drive(driven, n);
+        result = motet_queue_drive(ops, n);
     for (int i = 0; i < n; i++)
-        motet_op_free(driven[i]);
+        motet_op_free(ops[i]);
     group.nentries = 0;
     return result;
 }
@@ -196,16 +211,16 @@ static motetResult_t launch_entered(void)
 {
     int entered = 0, n = 0;
     motetComm_t *comms = calloc((size_t)group.nentries, sizeof(motetComm_t));
-    struct motet_op **driven = calloc((size_t)group.nentries, sizeof *driven);
-    motetResult_t result = comms && driven ? enter_all(&entered) : motet_fail(motetSystemError, "out of memory in a group");
+    struct motet_op **ops = calloc((size_t)group.nentries, sizeof *ops);
+    motetResult_t result = comms && ops ? enter_all(&entered) : motet_fail(motetSystemError, "out of memory in a group");
     for (int i = 0; comms && i < entered; i++)
         if (is_first(i))
             comms[n++] = group.entries[i].op->comm;
     if (result == motetSuccess)
-        result = launch(driven);
+        result = launch(ops);
     leave_all(comms, n);
     free(comms);
-    free(driven);
+    free(ops);
     return result;
 }
 

@@ -143,6 +143,14 @@ void motet_op_describe(void *context, char *text, size_t len)
         motet_batch_describe(&op->batch, text, len);
 }
 
+bool motet_op_needs(void *context, motetComm_t comm, int position)
+{
+    struct motet_op *op = context;
+    if (!op->started || op->result != motetInProgress)
+        return false;
+    return op->call ? motet_engine_needs(op->run, comm, position) : motet_batch_needs(&op->batch, comm, position);
+}
+
 /* ---- Driving ---- */
 
 static int distinct_comms(struct motet_op *const ops[], int n, motetComm_t *comms)
@@ -158,35 +166,59 @@ static int distinct_comms(struct motet_op *const ops[], int n, motetComm_t *comm
     return count;
 }
 
-/* Progresses all that are not complete; the first of those in *waiting. */
-static void progress_all(struct motet_op *const ops[], int n, bool *moved, struct motet_op **waiting)
+struct driven {
+    struct motet_op *const *ops;
+    int n;
+};
+
+static void describe_first(void *context, char *text, size_t len)
 {
-    *waiting = NULL;
-    for (int i = 0; i < n; i++) {
-        if (ops[i]->result == motetInProgress)
-            motet_op_progress(ops[i], moved);
-        if (ops[i]->result == motetInProgress && !*waiting)
-            *waiting = ops[i];
+    const struct driven *driven = context;
+    for (int i = 0; i < driven->n; i++)
+        if (driven->ops[i]->result == motetInProgress) {
+            motet_op_describe(driven->ops[i], text, len);
+            return;
+        }
+}
+
+static bool any_needs(void *context, motetComm_t comm, int position)
+{
+    const struct driven *driven = context;
+    for (int i = 0; i < driven->n; i++)
+        if (motet_op_needs(driven->ops[i], comm, position))
+            return true;
+    return false;
+}
+
+/* Progresses all that are not complete. Returns whether all are. */
+static bool progress_all(const struct driven *driven, bool *moved)
+{
+    bool all = true;
+    for (int i = 0; i < driven->n; i++) {
+        if (driven->ops[i]->result == motetInProgress)
+            motet_op_progress(driven->ops[i], moved);
+        all &= driven->ops[i]->result != motetInProgress;
     }
+    return all;
 }
 
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
 {
+    static const struct motet_waiting waiting = {.describe = describe_first, .needs = any_needs};
+    struct driven driven = {ops, n};
     struct motet_wait wait;
-    struct motet_op *waiting;
     motetComm_t few[8], *many = n > 8 ? calloc((size_t)n, sizeof(motetComm_t)) : NULL, *comms = many ? many : few;
     motetResult_t result = motetSuccess;
     /* Without memory for all, the wait sleeps for the first eight communicators' peers; the others are looked at every 100 ms. */
     motet_wait_begin(&wait, comms, distinct_comms(ops, many || n <= 8 ? n : 8, comms));
     for (;;) {
         bool moved = false;
-        progress_all(ops, n, &moved, &waiting);
-        if (!waiting)
+        if (progress_all(&driven, &moved))
             break;
         if (moved)
             motet_wait_progressed(&wait);
         else
-            (void)motet_wait_pause(&wait, motet_op_describe, waiting); /* an error is on its communicator: progress finds it */
+            (void)motet_wait_pause(&wait, &waiting, &driven); /* an error is on its communicator: progress finds it */
     }
     motet_wait_end(&wait);
     free(many);
@@ -203,11 +235,12 @@ static void describe_drain(void *context, char *text, size_t len)
 
 motetResult_t motet_queue_drain(motetComm_t comm)
 {
+    static const struct motet_waiting waiting = {.describe = describe_drain};
     struct motet_wait wait;
     motetResult_t result = motetSuccess;
     motet_wait_begin(&wait, &comm, 1);
     while (atomic_load(&comm->queue_first)) {
-        motetResult_t paused = motet_wait_pause(&wait, describe_drain, NULL);
+        motetResult_t paused = motet_wait_pause(&wait, &waiting, NULL);
         result = result == motetSuccess ? paused : result; /* a fault ends the operations too: they still have to leave */
     }
     motet_wait_end(&wait);

@@ -36,8 +36,9 @@ void motet_queue_append(struct motet_op *op);
 /* Advances an operation if it is its turn; sets op->result and leaves the queue when it is complete. */
 void motet_op_progress(struct motet_op *op, bool *moved);
 
-/* What it waits for, in words. */
+/* What a wait asks about an operation (comm.h). */
 void motet_op_describe(void *op, char *text, size_t len);
+bool motet_op_needs(void *op, motetComm_t comm, int position);
 
 /* Drives appended operations to their end on the calling thread. Returns the first error. */
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);

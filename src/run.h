@@ -67,6 +67,9 @@ struct motet_run {
     int32_t waits_for; /* position last found missing, for describe; -1 */
 };
 
+/* Whether an incomplete step still waits for a message of the rank at `position`. */
+bool motet_step_needs(struct motet_run *run, struct motet_lane *lane, int lane_index, int step, int position);
+
 /* Advances one step of a lane as far as its operands allow. *moved is set when anything happened. Errors: mismatch found in a slot. */
 motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane, int lane_index, int step, bool *moved);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +27,7 @@
 
 struct range {
     size_t at, len;
+    const _Atomic int32_t *users; /* not NULL: freed, but for peers; see motet_segment_free_when_unused */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,7 +37,7 @@ static int file = -1;
 static pid_t owner;
 static uint8_t token[MOTET_SEGMENT_TOKEN_BYTES];
 static struct range *used; /* sorted by at; used[0] is the token's page */
-static int nused, capacity;
+static int nused, nlingering, capacity;
 static size_t used_bytes;
 static bool held;
 
@@ -125,7 +127,7 @@ static void destroy(void)
     base = NULL;
     file = -1;
     used = NULL;
-    nused = capacity = 0;
+    nused = nlingering = capacity = 0;
     size = used_bytes = 0;
 }
 
@@ -145,7 +147,7 @@ static bool reserve_entry(void)
 static void insert(int index, size_t at, size_t len)
 {
     memmove(used + index + 1, used + index, (size_t)(nused - index) * sizeof(*used));
-    used[index] = (struct range){at, len};
+    used[index] = (struct range){at, len, NULL};
     nused++;
     used_bytes += len;
 }
@@ -171,7 +173,7 @@ static motetResult_t open_locked(void)
 
 static void close_if_unused(void)
 {
-    if (base && owner == getpid() && nused <= 1 && !held)
+    if (base && owner == getpid() && nused - nlingering <= 1 && !held)
         destroy();
 }
 
@@ -218,15 +220,44 @@ static motetResult_t fail_short(size_t len)
 {
     struct sysinfo info;
     size_t memory = sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
-    return motet_fail(motetSystemError,
-                      "%zu bytes of shared memory are more than is left: %zu MB of %zu MB are in use by %d allocations, the host has %zu MB; "
-                      "smaller MOTET_BUFFSIZE or MOTET_NCHANNELS, fewer communicators or freed motetMemAlloc memory lower it",
-                      len, used_bytes >> 20, size >> 20, nused, memory >> 20);
+    return motet_fail(
+        motetSystemError,
+        "%zu bytes of shared memory are more than is left: %zu MB of %zu MB are in use by %d allocations, the host has %zu MB; "
+        "smaller MOTET_BUFFSIZE or MOTET_NCHANNELS, fewer communicators or freed motetMemAlloc memory lower it",
+        len, used_bytes >> 20, size >> 20, nused, memory >> 20);
+}
+
+static void punch(const struct range *range)
+{
+    int failed;
+    do
+        failed = fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)range->at, (off_t)range->len);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0)
+        memset(base + range->at, 0, range->len);
+}
+
+static void free_range(int index)
+{
+    punch(&used[index]);
+    nlingering -= used[index].users != NULL;
+    used_bytes -= used[index].len;
+    nused--;
+    memmove(used + index, used + index + 1, (size_t)(nused - index) * sizeof(*used));
+}
+
+/* Frees what peers have let go of. */
+static void sweep(void)
+{
+    for (int i = nused - 1; nlingering > 0 && i > 0; i--)
+        if (used[i].users && atomic_load(used[i].users) <= 0)
+            free_range(i);
 }
 
 static motetResult_t alloc_locked(size_t len, void **at)
 {
     TRY(open_locked());
+    sweep();
     size_t rounded = round_up(len, PAGE), offset;
     struct sysinfo info;
     if (len > size || (sysinfo(&info) == 0 && len > (size_t)(info.totalram + info.totalswap) * info.mem_unit))
@@ -274,25 +305,26 @@ static int find_used(const void *at)
     return low < nused && used[low].at == offset ? low : -1;
 }
 
-static void punch(const struct range *range)
-{
-    int failed;
-    do
-        failed = fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)range->at, (off_t)range->len);
-    while (failed != 0 && errno == EINTR);
-    if (failed != 0)
-        memset(base + range->at, 0, range->len);
-}
-
 void motet_segment_free(void *at)
 {
     pthread_mutex_lock(&lock);
     int index = owner == getpid() ? find_used(at) : -1;
-    if (index > 0) {
-        punch(&used[index]);
-        used_bytes -= used[index].len;
-        nused--;
-        memmove(used + index, used + index + 1, (size_t)(nused - index) * sizeof(*used));
+    if (index > 0)
+        free_range(index);
+    if (base && owner == getpid())
+        sweep();
+    close_if_unused();
+    pthread_mutex_unlock(&lock);
+}
+
+void motet_segment_free_when_unused(void *at, const _Atomic int32_t *users)
+{
+    pthread_mutex_lock(&lock);
+    int index = owner == getpid() ? find_used(at) : -1;
+    if (index > 0 && !used[index].users) {
+        used[index].users = users;
+        nlingering++;
+        sweep();
         close_if_unused();
     }
     pthread_mutex_unlock(&lock);
@@ -339,6 +371,7 @@ motetResult_t motet_segment_map(int fd, size_t len, void **at)
 {
     *at = map(fd, len, MADV_DONTFORK);
     if (!*at)
-        return motet_fail_quiet(motetSystemError, "the peer's shared memory (%zu MB) could not be mapped: %s", len >> 20, strerror(errno));
+        return motet_fail_quiet(motetSystemError, "the peer's shared memory (%zu MB) could not be mapped: %s", len >> 20,
+                                strerror(errno));
     return motetSuccess;
 }

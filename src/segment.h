@@ -26,6 +26,10 @@ motetResult_t motet_segment_alloc(size_t len, void **at);
  * allocated: it is ignored. */
 void motet_segment_free(void *at);
 
+/* As free, once *users (a word inside the allocation, counted down by peers) is not positive: until then they may touch it. It does not
+ * hold the segment meanwhile. Looked at when memory is allocated or freed. */
+void motet_segment_free_when_unused(void *at, const _Atomic int32_t *users);
+
 /* Whether `at` is the start of an allocation. */
 bool motet_segment_owns(const void *at);
 

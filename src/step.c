@@ -405,3 +405,22 @@ motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane,
     }
     return motetSuccess;
 }
+
+bool motet_step_needs(struct motet_run *run, struct motet_lane *lane, int lane_index, int index, int position)
+{
+    const struct motet_plan_step *step = &run->plan->steps[index];
+    struct action a = {
+        .run = run, .lane = lane, .step = step, .state = &lane->steps[index], .lane_index = lane_index, .index = index};
+    int last = step->n - 1;
+    while (last > 0 && extent(&a, last).len == 0)
+        last--;
+    size_t len = step->n > 0 ? extent(&a, last).len : 1;
+    for (int s = 0; s < step->nsources; s++) {
+        const struct motet_plan_source *source = &run->plan->sources[step->first_source + s];
+        struct motet_found found = {0};
+        if (source->peer == position && len > 0 &&
+            (find_source(&a, source, last < 0 ? 0 : last, len, &found) != motetSuccess || found.available < len))
+            return true;
+    }
+    return false;
+}

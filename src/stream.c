@@ -22,15 +22,18 @@ struct motetEvent {
     uint64_t done_ns;
 };
 
-enum item_kind { ITEM_OP, ITEM_CALL, ITEM_RECORD, ITEM_WAIT };
+enum item_kind { ITEM_OPS, ITEM_CALL, ITEM_RECORD, ITEM_WAIT };
 
 struct item {
     enum item_kind kind;
-    struct motet_op *op;
+    struct motet_op **ops;
+    int nops;
     motetHostFn_t fn;
     void *user_data;
     motetEvent_t event;
     uint64_t ticket;
+    motetResult_t error; /* first of its operations */
+    char text[MOTET_ERROR_TEXT_MAX];
     struct item *next;
 };
 
@@ -77,10 +80,13 @@ static void append(motetStream_t stream, struct item *item)
 
 static motetResult_t submit(motetStream_t stream, const struct item *description)
 {
-    struct item *item = malloc(sizeof *item);
+    struct item *item = malloc(sizeof *item + (size_t)description->nops * sizeof(struct motet_op *));
     if (!item)
         return motet_fail(motetSystemError, "out of memory for work on a stream");
     *item = *description;
+    item->ops = (struct motet_op **)(item + 1);
+    if (item->nops > 0)
+        memcpy(item->ops, description->ops, (size_t)item->nops * sizeof(struct motet_op *));
     pthread_mutex_lock(&all.lock);
     if (item->event) {
         item->event->references++;
@@ -111,6 +117,35 @@ static void pop(motetStream_t stream)
 
 /* ---- The progress thread ---- */
 
+/* Progresses the operations of an item. Returns whether all are complete; *waiting: the first that is not. */
+static bool progress_ops(struct item *item, bool *moved, struct motet_op **waiting)
+{
+    bool all_complete = true;
+    for (int i = 0; i < item->nops; i++) {
+        struct motet_op *op = item->ops[i];
+        if (op->result == motetInProgress)
+            motet_op_progress(op, moved);
+        if (op->result == motetInProgress) {
+            all_complete = false;
+            *waiting = *waiting ? *waiting : op;
+        } else if (op->result != motetSuccess && !item->error) {
+            item->error = op->result;
+            snprintf(item->text, sizeof item->text, "%s", motet_error_text());
+        }
+    }
+    return all_complete;
+}
+
+static void free_ops(struct item *item)
+{
+    for (int i = 0; i < item->nops; i++) {
+        motetComm_t comm = item->ops[i]->comm;
+        motet_op_free(item->ops[i]);
+        if (atomic_load(&comm->abort))
+            motet_comm_close_if_idle(comm);
+    }
+}
+
 /* Works on the head of a stream. Called and returns with the lock held; gives it up while it works. *waiting: the operation that waits. */
 static void work_on(motetStream_t stream, bool *moved, struct motet_op **waiting)
 {
@@ -121,25 +156,17 @@ static void work_on(motetStream_t stream, bool *moved, struct motet_op **waiting
     bool complete = true;
     if (item->kind == ITEM_CALL)
         item->fn(item->user_data);
-    if (item->kind == ITEM_OP) {
-        motet_op_progress(item->op, moved);
-        complete = item->op->result != motetInProgress;
-        if (!complete && !*waiting)
-            *waiting = item->op;
-    }
+    if (item->kind == ITEM_OPS)
+        complete = progress_ops(item, moved, waiting);
+    if (item->kind == ITEM_OPS && complete)
+        free_ops(item);
     pthread_mutex_lock(&all.lock);
     if (!complete)
         return;
     *moved = true;
-    if (item->kind == ITEM_OP) {
-        if (item->op->result != motetSuccess && stream->error == motetSuccess) {
-            stream->error = item->op->result;
-            snprintf(stream->error_text, sizeof stream->error_text, "%s", motet_error_text());
-        }
-        motetComm_t comm = item->op->comm;
-        motet_op_free(item->op);
-        if (atomic_load(&comm->abort))
-            motet_comm_close_if_idle(comm);
+    if (item->error && !stream->error) {
+        stream->error = item->error;
+        memcpy(stream->error_text, item->text, sizeof stream->error_text);
     }
     pop(stream);
 }
@@ -161,6 +188,7 @@ static bool work_on_all(bool *moved, struct motet_op **waiting)
 /* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
 static void wait_for(struct motet_wait *wait, motetComm_t *comm, struct motet_op *waiting)
 {
+    static const struct motet_waiting questions = {.describe = motet_op_describe, .needs = motet_op_needs};
     if (*comm != waiting->comm) {
         motet_wait_end(wait);
         *comm = waiting->comm;
@@ -169,7 +197,7 @@ static void wait_for(struct motet_wait *wait, motetComm_t *comm, struct motet_op
     uint64_t seen = all.submitted;
     all.asleep = wait->asleep_announced;
     pthread_mutex_unlock(&all.lock);
-    (void)motet_wait_pause(wait, motet_op_describe, waiting); /* an error is on the communicator: progress finds it */
+    (void)motet_wait_pause(wait, &questions, waiting); /* an error is on the communicator: progress finds it */
     pthread_mutex_lock(&all.lock);
     all.asleep = false;
     if (all.submitted != seen)
@@ -305,9 +333,9 @@ motetResult_t motet_stream_destroy(motetStream_t stream)
     return result;
 }
 
-motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *op)
+motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n)
 {
-    return submit(stream, &(struct item){.kind = ITEM_OP, .op = op});
+    return submit(stream, &(struct item){.kind = ITEM_OPS, .ops = (struct motet_op **)(uintptr_t)ops, .nops = n});
 }
 
 motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data)

@@ -11,8 +11,9 @@ motetResult_t motet_stream_destroy(motetStream_t stream);
 motetResult_t motet_stream_query(motetStream_t stream);
 motetResult_t motet_stream_synchronize(motetStream_t stream);
 
-/* Appends an operation (already in its communicator's queue); the stream owns it. Never blocks. On failure the caller still owns it. */
-motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *op);
+/* Appends n operations (already in their communicators' queues) that run side by side, in one place of the stream's order: a call, or what a
+ * group has for this stream. The stream owns them. Never blocks. On failure the caller still owns them. */
+motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n);
 
 /* Whether the handle is a live stream. */
 motetResult_t motet_stream_check(motetStream_t stream, const char *function);

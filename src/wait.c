@@ -25,7 +25,6 @@
 #define YIELDS_ON_A_SHARED_CPU  64
 #define SLEEP_NS                (100 * 1000 * 1000ull) /* a sleeper looks around at least this often: aborts, deadlines, audits */
 #define AUDIT_AFTER_NS          (100 * 1000 * 1000ull)
-#define DEATH_GRACE_NS          (20 * 1000 * 1000ull) /* what the dead published before it died is read first */
 
 static inline void cpu_relax(void)
 {
@@ -45,6 +44,7 @@ void motet_wait_progressed(struct motet_wait *wait)
 {
     wait->pauses = wait->yields = 0;
     wait->since_ns = 0;
+    wait->saw_death = false;
     if (wait->asleep_announced)
         motet_wait_end(wait);
 }
@@ -74,19 +74,26 @@ static void announce_sleep(struct motet_wait *wait)
     wait->asleep_announced = true;
 }
 
+/* Bits of the sleepers word that are this rank's alone. With more local ranks than bits others share it: then they are woken in vain rather
+ * than forgotten. */
+static uint64_t own_bits(const struct motetComm *comm)
+{
+    return comm->nlocal > 64 ? 0 : comm->local_mask;
+}
+
 void motet_wait_end(struct motet_wait *wait)
 {
     for (int i = 0; wait->asleep_announced && i < wait->ncomms; i++)
-        atomic_fetch_and(&wait->comms[i]->leader->sleepers, ~wait->comms[i]->local_mask);
+        atomic_fetch_and(&wait->comms[i]->leader->sleepers, ~own_bits(wait->comms[i]));
     wait->asleep_announced = false;
 }
 
 void motet_comm_wake(motetComm_t comm)
 {
-    uint64_t sleepers = atomic_load_explicit(&comm->leader->sleepers, memory_order_relaxed);
-    if (__builtin_expect((sleepers & ~comm->local_mask) == 0, 1))
+    uint64_t own = own_bits(comm), sleepers = atomic_load_explicit(&comm->leader->sleepers, memory_order_relaxed);
+    if (__builtin_expect((sleepers & ~own) == 0, 1))
         return;
-    sleepers = atomic_exchange(&comm->leader->sleepers, sleepers & comm->local_mask) & ~comm->local_mask;
+    sleepers = atomic_exchange(&comm->leader->sleepers, sleepers & own) & ~own;
     for (int p = 0; p < comm->nranks; p++) {
         const struct motet_peer *peer = &comm->peers[p];
         if (peer->local_index >= 0 && p != comm->position && (sleepers >> (peer->local_index % 64) & 1))
@@ -121,23 +128,28 @@ static motetResult_t check_all(const struct motet_wait *wait)
     return motetSuccess;
 }
 
-static motetResult_t check_deaths(const struct motet_wait *wait)
+/* A rank that left or died matters only to operations that still need it: what it did before counts. */
+static motetResult_t check_deaths(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
     for (int i = 0; i < wait->ncomms; i++)
         for (int p = 0; p < wait->comms[i]->nranks; p++)
-            if (atomic_load_explicit(&wait->comms[i]->peers[p].dead, memory_order_acquire))
-                return motet_comm_dead(wait->comms[i], p);
+            if (atomic_load_explicit(&wait->comms[i]->peers[p].dead, memory_order_acquire) && waiting->needs &&
+                waiting->needs(context, wait->comms[i], p)) {
+                if (wait->saw_death)
+                    return motet_comm_dead(wait->comms[i], p);
+                wait->saw_death = true; /* what it did last may have come after the caller's last look */
+                return motetSuccess;
+            }
     return motetSuccess;
 }
 
 /* The wait has lasted `ns`: says so, or gives up. */
-static motetResult_t complain(struct motet_wait *wait, uint64_t now, void (*describe)(void *, char *, size_t), void *context)
+static motetResult_t complain(struct motet_wait *wait, uint64_t now, const struct motet_waiting *waiting, void *context)
 {
     motetComm_t comm = wait->comms[0];
     char what[256] = "";
     double seconds = (double)(now - wait->since_ns) / 1e9;
-    if (describe)
-        describe(context, what, sizeof what);
+    waiting->describe(context, what, sizeof what);
     if (now >= wait->deadline_ns) {
         motet_fail_quiet(motetTimeout, "comm \"%s\" (%d ranks), rank %d: no progress for %.1f s (MOTET_TIMEOUT): %s",
                          comm->options.name, comm->nranks, comm->rank, seconds, what);
@@ -149,19 +161,18 @@ static motetResult_t complain(struct motet_wait *wait, uint64_t now, void (*desc
     return motetSuccess;
 }
 
-static motetResult_t look_around(struct motet_wait *wait, void (*describe)(void *, char *, size_t), void *context)
+static motetResult_t look_around(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
     uint64_t now = motet_now_ns();
     TRY(check_all(wait));
-    if (now > wait->since_ns + DEATH_GRACE_NS)
-        TRY(check_deaths(wait));
+    TRY(check_deaths(wait, waiting, context));
     if (now >= wait->audit_ns) {
         wait->audit_ns = now + 10 * AUDIT_AFTER_NS;
         for (int i = 0; i < wait->ncomms; i++)
             TRY(motet_comm_audit(wait->comms[i]));
     }
     if (now >= wait->warn_ns || now >= wait->deadline_ns)
-        return complain(wait, now, describe, context);
+        return complain(wait, now, waiting, context);
     return motetSuccess;
 }
 
@@ -173,7 +184,7 @@ static bool shares_cpu(const struct motet_wait *wait)
     return false;
 }
 
-motetResult_t motet_wait_pause(struct motet_wait *wait, void (*describe)(void *, char *, size_t), void *context)
+motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
     int pauses = wait->pauses++;
     if (pauses < PAUSES_BEFORE_CPU_CHECK || (pauses < PAUSES_BEFORE_YIELD && !wait->shares_cpu)) {
@@ -190,7 +201,9 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, void (*describe)(void *,
         sched_yield();
         return check_all(wait);
     }
-    TRY(look_around(wait, describe, context));
+    TRY(look_around(wait, waiting, context));
+    if (wait->saw_death)
+        return motetSuccess;
     if (!wait->asleep_announced) {
         announce_sleep(wait);
         return motetSuccess; /* the caller looks once more */

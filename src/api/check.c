@@ -69,7 +69,7 @@ static motetResult_t launch(struct motet_op *op, motetStream_t stream)
     if (!op)
         return motet_fail(motetSystemError, "out of memory for an operation");
     motet_queue_append(op);
-    if (stream && motet_stream_submit(stream, op) == motetSuccess)
+    if (stream && motet_stream_submit(stream, &op, 1) == motetSuccess)
         return motetSuccess;
     motetResult_t result = motet_queue_drive(&op, 1);
     motet_op_free(op);
