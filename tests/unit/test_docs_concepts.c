@@ -191,7 +191,8 @@ static void print_table(FILE *out, int nranks, int ncolumns, char (*titles)[32],
             int width = (int)strlen(titles[column]);
             for (int p = 0; p < nranks; p++)
                 width = (int)strlen(cells[column][p]) > width ? (int)strlen(cells[column][p]) : width;
-            len += snprintf(line + len, sizeof(line) - (size_t)len, "   %-*s", width, row < 0 ? titles[column] : cells[column][row]);
+            len +=
+                snprintf(line + len, sizeof(line) - (size_t)len, "   %-*s", width, row < 0 ? titles[column] : cells[column][row]);
             assert_true(len < (int)sizeof(line));
         }
         while (len > 0 && line[len - 1] == ' ')
@@ -370,8 +371,8 @@ static void test_docs_concepts_pictures_are_what_schedules_do(void **state)
     for (const char *a = page, *b = printed; *a || *b;) {
         size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
         if (n != m || memcmp(a, b, n) != 0)
-            fail_msg("docs/concepts.md has\n%.*s\nwhere the schedules give\n%.*s\n(this program with --write puts it right)", (int)n, a,
-                     (int)m, b);
+            fail_msg("docs/concepts.md has\n%.*s\nwhere the schedules give\n%.*s\n(this program with --write puts it right)",
+                     (int)n, a, (int)m, b);
         a += n + (a[n] == '\n');
         b += m + (b[m] == '\n');
     }
