@@ -237,6 +237,8 @@ bool motet_link_read_lane(struct motet_link *link, int index)
     if (atomic_load_explicit(&link->ended, memory_order_relaxed) & bit)
         return false;
     int result = motet_lane_read(&link->lanes[index]);
+    if (result > 0) /* what arrived may be what another thread is about to sleep for, and the socket no longer tells it */
+        motet_doorbell_ring_self();
     if (result >= 0)
         return result > 0;
     atomic_fetch_or(&link->ended, bit);
