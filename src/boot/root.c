@@ -121,6 +121,8 @@ static void before_exit(void)
 static void register_handlers(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    /* Handlers run in reverse: libcrypto registers its own first, so that it still works while before_exit waits. */
+    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL);
     atexit(before_exit);
 }
 
