@@ -21,14 +21,15 @@
 #include "base/os.h"
 #include "boot/session.h"
 
-#define STRANGERS_MAX     512
-#define STRANGER_LIMIT_NS (10 * 1000000000ull) /* from accept to hello */
-#define WARN_EVERY_NS     (30 * 1000000000ull)
-#define LINGER_NS         (1 * 1000000000ull) /* after a failure: for ranks that come late, so that they hear it too */
-#define REBIND_NS         (500 * 1000000ull)  /* a port may be about to become free */
-#define EXIT_WAIT_NS      (5 * 1000000000ull) /* most that exit waits for ranks of a job that goes well */
-#define LEAVE_WAIT_NS     (200 * 1000000ull)  /* for the goodbye of this process's own ranks to be read */
-#define EVENTS            64
+#define STRANGERS_MAX        512
+#define STRANGER_LIMIT_NS    (10 * 1000000000ull) /* from accept to hello */
+#define STRANGER_PATIENCE_NS (1 * 1000000000ull)  /* the same when descriptors are scarce */
+#define WARN_EVERY_NS        (30 * 1000000000ull)
+#define LINGER_NS            (1 * 1000000000ull) /* after a failure: for ranks that come late, so that they hear it too */
+#define REBIND_NS            (500 * 1000000ull)  /* a port may be about to become free */
+#define EXIT_WAIT_NS         (5 * 1000000000ull) /* most that exit waits for ranks of a job that goes well */
+#define LEAVE_WAIT_NS        (200 * 1000000ull)  /* for the goodbye of this process's own ranks to be read */
+#define EVENTS               64
 
 struct root {
     struct root *next; /* list of all roots of the process */
@@ -184,18 +185,19 @@ static bool is_stranger(const struct motet_session *session)
     return session->state != MOTET_SESSION_RANK && !session->dead;
 }
 
-/* Ends strangers that are too slow; with `make_room` the oldest one in any case. Counts those that stay. */
-static bool review_strangers(struct root *root, bool make_room)
+/* Ends strangers that have said nothing for longer than limit_ns, and at least one when there are more than `most`. Counts those that
+ * stay. */
+static bool review_strangers(struct root *root, uint64_t limit_ns, unsigned most)
 {
     uint64_t now = motet_now_ns();
-    bool ended = false;
+    bool ended = false, crowded = root->nstrangers > most;
     root->nstrangers = 0;
     for (struct motet_session *session = root->oldest; session; session = session->next) {
         if (!is_stranger(session))
             continue;
-        bool late = now - session->since_ns > STRANGER_LIMIT_NS;
-        if (late || (make_room && !ended)) {
-            motet_session_end(session, late ? "it said nothing that proves it in 10 s" : "too many unproven connections");
+        bool late = now - session->since_ns > limit_ns;
+        if (late || (crowded && !ended)) {
+            motet_session_end(session, late ? "it did not prove itself in time" : "too many unproven connections");
             ended = true;
         } else {
             root->nstrangers++;
@@ -212,16 +214,22 @@ static void close_listeners(struct root *root)
     root->nlisteners = 0;
 }
 
-/* Descriptors have run out: strangers go first, then the soft limit is raised, then the job fails rather than hangs. */
+/* Descriptors have run out: the soft limit is raised, then strangers go; when only ranks are left the job fails rather than hangs.
+ * Whether accept may be tried again. */
 static bool find_descriptor(struct root *root)
 {
-    struct rlimit limit;
-    if (errno != EMFILE || review_strangers(root, true))
-        return errno == EMFILE;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    struct rlimit limit = {0};
+    bool own_limit = errno == EMFILE; /* else the system's, or memory */
+    if (own_limit && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
             return true;
+    }
+    if (review_strangers(root, STRANGER_PATIENCE_NS, STRANGERS_MAX))
+        return true;
+    if (root->nstrangers > 0 || !own_limit) { /* they will be ranks or gone in a moment */
+        motet_net_sleep(motet_now_ns() + 2000000, NULL);
+        return false;
     }
     motet_job_fail(
         &root->job, motetSystemError,
@@ -252,7 +260,7 @@ static void add_session(struct root *root, int fd, const union motet_address *pe
     if (!is_same_user(fd, local))
         motet_session_end(session, "another user's process");
     if (++root->nstrangers > STRANGERS_MAX)
-        review_strangers(root, true);
+        review_strangers(root, STRANGER_LIMIT_NS, STRANGERS_MAX);
 }
 
 static void accept_some(struct root *root, int index)
@@ -342,7 +350,7 @@ static void handle_batch(struct root *root, const struct epoll_event *events, in
             handle(root, &events[i]);
     bury(root);
     if (root->nstrangers > 0)
-        review_strangers(root, false);
+        review_strangers(root, STRANGER_LIMIT_NS, STRANGERS_MAX);
 }
 
 static void free_root(struct root *root)
