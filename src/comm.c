@@ -430,7 +430,7 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
     if (result == motetSuccess)
         result = meet(comm);
     if (result != motetSuccess)
-        motet_boot_give_up(boot, motet_error_text());
+        motet_boot_give_up(boot, result, motet_error_text());
     return result;
 }
 

@@ -101,12 +101,19 @@ motetResult_t motet_comm_async_error(motetComm_t comm)
     return (motetResult_t)atomic_load(&comm->async_error);
 }
 
+/* A fault that made this rank abort is on its way to the others already, but may come after this word: it is said again. */
 void motet_comm_tell_abort(motetComm_t comm)
 {
-    char text[256];
+    struct motet_fault_record *own = &comm->control->fault;
+    char text[sizeof own->text];
+    motetResult_t code = motetRemoteError;
     snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d aborted", comm->options.name, comm->nranks, comm->rank);
-    tell_remote_ranks(comm, motetRemoteError, text);
-    store_in_local_ranks(comm, motetRemoteError, text);
+    if (atomic_load_explicit(&own->state, memory_order_acquire) == 2) {
+        code = (motetResult_t)own->code;
+        snprintf(text, sizeof text, "%s", own->text);
+    }
+    tell_remote_ranks(comm, code, text);
+    store_in_local_ranks(comm, code, text);
 }
 
 /* ---- Mismatch ---- */

@@ -161,8 +161,10 @@ static motetResult_t begin_creation(const struct creation *description, motetCom
     return run_creation(creation);
 }
 
-static motetResult_t check_size(int nranks, int rank)
+static motetResult_t check_size(motetComm_t *comm, int nranks, int rank)
 {
+    if (comm)
+        *comm = NULL;
     if (nranks < 1)
         return motet_fail(motetInvalidArgument, "a communicator of %d ranks", nranks);
     if (rank < 0 || rank >= nranks)
@@ -185,7 +187,7 @@ motetResult_t motetCommInitRank(motetComm_t *comm, int nranks, motetUniqueId com
 
 motetResult_t motetCommInitRankConfig(motetComm_t *comm, int nranks, motetUniqueId commId, int rank, motetConfig_t *config)
 {
-    motetResult_t result = check_size(nranks, rank);
+    motetResult_t result = check_size(comm, nranks, rank);
     if (result != motetSuccess)
         return motet_group_failed(result);
     return begin_creation(&(struct creation){.source = FROM_ID, .nranks = nranks, .rank = rank, .id = commId}, comm, config);
@@ -220,7 +222,7 @@ motetResult_t motetCommInitEnv(motetComm_t *comm, motetConfig_t *config)
 
 motetResult_t motetCommInitStore(motetComm_t *comm, int nranks, const motetStore_t *store, int rank, motetConfig_t *config)
 {
-    motetResult_t result = check_size(nranks, rank);
+    motetResult_t result = check_size(comm, nranks, rank);
     if (result == motetSuccess && (!store || !store->set || !store->get))
         result = motet_fail(motetInvalidArgument, "CommInitStore: the store or one of its callbacks is NULL");
     if (result != motetSuccess)
@@ -230,7 +232,7 @@ motetResult_t motetCommInitStore(motetComm_t *comm, int nranks, const motetStore
 
 motetResult_t motetCommInitFile(motetComm_t *comm, int nranks, const char *directory, int rank, motetConfig_t *config)
 {
-    motetResult_t result = check_size(nranks, rank);
+    motetResult_t result = check_size(comm, nranks, rank);
     char *copy = directory && directory[0] ? strdup(directory) : NULL;
     if (result == motetSuccess && !copy)
         result = motet_fail(motetInvalidArgument, "CommInitFile: the directory is NULL or empty");

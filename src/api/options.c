@@ -23,7 +23,7 @@ static motetResult_t check_config(const motetConfig_t *config)
 {
     if (!config)
         return motetSuccess;
-    if (config->magic != MOTET_CONFIG_MAGIC)
+    if (config->size < offsetof(motetConfig_t, cgaClusterSize) || config->magic != MOTET_CONFIG_MAGIC)
         return motet_fail(motetInvalidArgument, "configuration: not initialised with MOTET_CONFIG_INITIALIZER");
     TRY(in_range("blocking", FIELD(config, blocking), 0, 1));
     TRY(in_range("minCTAs", FIELD(config, minCTAs), 1, 64));

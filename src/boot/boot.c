@@ -332,11 +332,11 @@ motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, si
     free(combined);
     boot->round++;
     if (result != motetSuccess)
-        motet_boot_give_up_as(boot, result, motet_error_text());
+        motet_boot_give_up(boot, result, motet_error_text());
     return result;
 }
 
-void motet_boot_give_up_as(struct motet_boot *boot, motetResult_t code, const char *text)
+void motet_boot_give_up(struct motet_boot *boot, motetResult_t code, const char *text)
 {
     char copy[700], whole[800];
     uint8_t value[900];
@@ -353,11 +353,6 @@ void motet_boot_give_up_as(struct motet_boot *boot, motetResult_t code, const ch
                         motet_now_ns() + 1000000000ull);
     }
     motet_fail_quiet(code, "%s", copy); /* the caller's error is still the one to report */
-}
-
-void motet_boot_give_up(struct motet_boot *boot, const char *text)
-{
-    motet_boot_give_up_as(boot, motetRemoteError, text);
 }
 
 void motet_boot_close(struct motet_boot *boot)

@@ -79,9 +79,9 @@ motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, si
  * not wait. */
 motetResult_t motet_boot_check(struct motet_boot *boot);
 
-/* Says that this rank failed: ranks that wait in an exchange hear it as an error that repeats `text` and names the rank. Call it before
+/* Says that this rank failed: ranks that wait in an exchange hear it as an error `code` that repeats `text` and names the rank. Call it before
  * close whenever init failed for a reason of this rank's own; a failed exchange has done so already. */
-void motet_boot_give_up(struct motet_boot *boot, const char *text);
+void motet_boot_give_up(struct motet_boot *boot, motetResult_t code, const char *text);
 
 void motet_boot_close(struct motet_boot *boot);
 

@@ -208,6 +208,6 @@ motetResult_t motet_meeting_hold(struct motet_boot *boot)
     if (result == motetTimeout && !boot->heard)
         result = motet_boot_timed_out(boot, "hello", "");
     if (result != motetSuccess)
-        motet_boot_give_up_as(boot, result, motet_error_text());
+        motet_boot_give_up(boot, result, motet_error_text());
     return result;
 }

@@ -17,9 +17,6 @@ motetResult_t motet_boot_wait(struct motet_boot *boot, const char *key, void **v
 /* Fails with the ranks whose key `stage`.<rank>`suffix` is missing; the deadline has passed. Tells the others. */
 motetResult_t motet_boot_timed_out(struct motet_boot *boot, const char *stage, const char *suffix);
 
-/* As motet_boot_give_up, with the result that the others shall return. */
-void motet_boot_give_up_as(struct motet_boot *boot, motetResult_t code, const char *text);
-
 /* Any length: cut into values of MOTET_BOOT_VALUE_MAX under keys prefix.0, prefix.1, ... */
 motetResult_t motet_boot_put_long(struct motet_boot *boot, const char *prefix, const void *bytes, size_t len);
 motetResult_t motet_boot_get_long(struct motet_boot *boot, const char *prefix, uint8_t **bytes, size_t *len);

@@ -393,8 +393,8 @@ static int giving_up_rank(int rank, int nranks, void *argument)
     if (result == 0)
         result = gather_and_check(&boot, small_len, 0);
     if (result == 0 && rank == job->special) {
-        motet_boot_give_up(&boot, "no memory for 12345 bytes");
-        motet_boot_give_up(&boot, "a second reason that nobody hears");
+        motet_boot_give_up(&boot, motetRemoteError, "no memory for 12345 bytes");
+        motet_boot_give_up(&boot, motetRemoteError, "a second reason that nobody hears");
     } else if (result == 0) {
         result = gather_and_check(&boot, small_len, 1);
     }
@@ -436,7 +436,7 @@ static int checking_rank(int rank, int nranks, void *argument)
     int result = 0;
     if (rank == job->special) {
         usleep(500000); /* the others have their blobs and are busy elsewhere */
-        motet_boot_give_up(&boot, "a reason");
+        motet_boot_give_up(&boot, motetRemoteError, "a reason");
     }
     for (int i = 0; rank != job->special && result == 0 && i < 5000; i++) {
         result = (int)motet_boot_check(&boot);

@@ -309,7 +309,7 @@ static int quitting_rank(int rank, int nranks, void *argument)
     RANK_CHECK(gather_and_check(&boot, swept_len, 0) == 0);
     int result = 0;
     if (rank == meeting->special) {
-        motet_boot_give_up(&boot, "the dog ate the memory");
+        motet_boot_give_up(&boot, motetRemoteError, "the dog ate the memory");
     } else {
         result = gather_and_check(&boot, swept_len, 1);
         RANK_CHECK(motet_boot_check(&boot) != motetSuccess);
