@@ -14,10 +14,10 @@
 struct motet_endpoint {
     struct motet_process process;
     const struct motet_transport *transport;
-    char *segment;          /* mapped: the peer's segment here (the own one for the own process); NULL for streams */
-    _Atomic(_Bool) dead;    /* set once, by the service thread or by whoever met the broken connection; never cleared */
-    char cause[160];        /* why, in words, valid once dead: "killed by signal 9", "connection reset", "silent for 5 s" */
-    void *state;            /* private to endpoint.c */
+    char *segment;       /* mapped: the peer's segment here (the own one for the own process); NULL for streams */
+    _Atomic(_Bool) dead; /* set once, by the service thread or by whoever met the broken connection; never cleared */
+    char cause[160];     /* why, in words, valid once dead: "killed by signal 9", "connection reset", "silent for 5 s" */
+    void *state;         /* private to endpoint.c */
 };
 
 /* ---- Process ---- */
@@ -28,6 +28,10 @@ motetResult_t motet_process_open(struct motet_process *me);
 
 /* Balances motet_process_open; when the last user is gone the service thread, listeners, descriptors and segment are released. */
 void motet_process_close(void);
+
+/* In a child of fork: an error that names the process whose communicators these are. Nothing of them may be touched then: shared memory is
+ * not mapped in the child. */
+motetResult_t motet_process_check_fork(void);
 
 /* ---- Connecting ---- */
 
@@ -55,7 +59,8 @@ enum motet_control {
  * motet_doorbell_ring and motet_endpoint_control. The death of an endpoint that was dead before the windows were opened is told by
  * motet_windows_open itself, on the caller's thread; a death may be told twice. A peer that destroyed its last communicator in an
  * orderly way "left": that is a death too, after everything it sent has arrived, and matters only to those who still need it. */
-typedef void motet_control_handler(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len);
+typedef void motet_control_handler(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes,
+                                   size_t len);
 
 /* Opens n windows with consecutive keys; *first_key is unique in this process for its whole life. bases[i] may be NULL (no memory, control
  * only). Remote writes outside [0, len) of a window, or to a key that is not open, are dropped (late words of a destroyed communicator).

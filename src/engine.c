@@ -72,23 +72,35 @@ static void number_and_record(struct motet_run *run)
     comm->history = (uint32_t)h;
     run->call_word = (uint64_t)comm->history << 32 | (uint32_t)run->seq;
     run->record = motet_region_record(&comm->layout, comm->region, run->seq);
-    struct motet_record *record = run->record;
-    atomic_store_explicit(&record->seq, 0, memory_order_relaxed);
+    struct motet_record record = {
+        .begin_ns = motet_now_ns(),
+        .count = equal ? call->count : 0,
+        .history = comm->history,
+        .root = call->root,
+        .collective = (uint8_t)call->collective,
+        .dtype = (uint8_t)call->dtype,
+        .op = reduces ? (uint8_t)call->op : 0xff,
+        .state = MOTET_RECORD_STARTED,
+        .algorithm = 0xffff,
+        .group = (uint16_t)call->group,
+        .counts_hash = hash,
+        .counts = (uint32_t)call->counts,
+    };
+    atomic_store_explicit(&run->record->seq, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
-    record->begin_ns = motet_now_ns();
-    record->end_ns = 0;
-    record->count = equal ? call->count : 0;
-    record->history = comm->history;
-    record->root = call->root;
-    record->collective = (uint8_t)call->collective;
-    record->dtype = (uint8_t)call->dtype;
-    record->op = reduces ? (uint8_t)call->op : 0xff;
-    record->state = MOTET_RECORD_STARTED;
-    record->counts_hash = hash;
-    record->algorithm = 0xffff;
-    record->group = (uint16_t)call->group;
-    record->counts = (uint32_t)call->counts;
-    atomic_store_explicit(&record->seq, run->seq + 1, memory_order_release);
+    motet_record_copy(run->record, &record);
+    atomic_store_explicit(&run->record->seq, run->seq + 1, memory_order_release);
+}
+
+static void note_algorithm(struct motet_record *record, const struct motet_algorithm *algorithm)
+{
+    __atomic_store_n(&record->algorithm, (uint16_t)(algorithm - motet_algorithms), __ATOMIC_RELAXED);
+}
+
+static void note_end(struct motet_record *record, enum motet_record_state state)
+{
+    __atomic_store_n(&record->end_ns, motet_now_ns(), __ATOMIC_RELAXED);
+    __atomic_store_n(&record->state, (uint8_t)state, __ATOMIC_RELAXED);
 }
 
 /* ---- Choice ---- */
@@ -152,7 +164,7 @@ static motetResult_t choose(struct motet_run *run)
     const struct motet_algorithm *algorithm;
     TRY(motet_tune_choose(comm->tuner, &request, &algorithm));
     TRY(find_plan(comm, algorithm, root, &run->plan));
-    run->record->algorithm = (uint16_t)(algorithm - motet_algorithms);
+    note_algorithm(run->record, algorithm);
     return motetSuccess;
 }
 
@@ -337,7 +349,7 @@ void motet_engine_end(struct motet_run *run)
     if (!run)
         return;
     if (run->record && run->record->state == MOTET_RECORD_STARTED)
-        run->record->state = MOTET_RECORD_FAILED;
+        note_end(run->record, MOTET_RECORD_FAILED);
     if (run->lanes) {
         free(run->lanes[0].steps);
         free(run->lanes[0].served);
@@ -456,17 +468,11 @@ static void publish_done(struct motet_run *run, bool *moved)
     }
 }
 
-static void finish(struct motet_run *run)
-{
-    run->record->end_ns = motet_now_ns();
-    run->record->state = MOTET_RECORD_DONE;
-}
-
 motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
 {
     motetComm_t comm = run->comm;
     if (run->trivial) {
-        finish(run);
+        note_end(run->record, MOTET_RECORD_DONE);
         return motetSuccess;
     }
     run->waits_for = -1;
@@ -483,7 +489,7 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
         return motetInProgress;
     if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | ALL_TILES))
         return motetInProgress;
-    finish(run);
+    note_end(run->record, MOTET_RECORD_DONE);
     return motetSuccess;
 }
 

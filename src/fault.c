@@ -145,7 +145,7 @@ static bool read_record(const struct motet_layout *layout, char *region, uint64_
     struct motet_record *record = motet_region_record(layout, region, seq);
     if (atomic_load_explicit(&record->seq, memory_order_acquire) != seq + 1)
         return false;
-    memcpy((char *)out + sizeof record->seq, (char *)record + sizeof record->seq, sizeof *record - sizeof record->seq);
+    motet_record_copy(out, record);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&record->seq, memory_order_relaxed) == seq + 1;
 }

@@ -26,7 +26,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users;
 static struct motet_process self;
-static pid_t forked_from; /* not 0: in a child of a process that was open */
+static pid_t forked_from;           /* not 0: in a child of a process that was open */
 static _Atomic uint64_t closing_ns; /* not 0: the service thread ends by then */
 
 const struct motet_process *motet_process_self(void)
@@ -69,7 +69,8 @@ static void install_fork_handlers(void)
 
 static motetResult_t describe(void)
 {
-    self = (struct motet_process){.host_id = motet_host_id(), .pid = getpid(), .ncpus = motet_cpu_count(), .segment_len = motet_segment_len()};
+    self = (struct motet_process){
+        .host_id = motet_host_id(), .pid = getpid(), .ncpus = motet_cpu_count(), .segment_len = motet_segment_len()};
     snprintf(self.host_name, sizeof(self.host_name), "%s", motet_host_name());
     return motet_random(self.token, sizeof(self.token));
 }
@@ -187,7 +188,7 @@ motetResult_t motet_process_open(struct motet_process *me)
     pthread_mutex_lock(&lock);
     motetResult_t result = motetSuccess;
     if (forked_from)
-        result = motet_fail(motetInvalidUsage, "communicator belongs to pid %d (forked); pid %d cannot use it or make its own", forked_from, getpid());
+        result = motet_process_check_fork();
     else if (users == 0)
         result = start();
     if (result == motetSuccess) {
@@ -213,4 +214,12 @@ void motet_process_close(void)
         motet_segment_drop();
     }
     pthread_mutex_unlock(&lock);
+}
+
+motetResult_t motet_process_check_fork(void)
+{
+    if (__builtin_expect(forked_from == 0, 1))
+        return motetSuccess;
+    return motet_fail(motetInvalidUsage, "communicator belongs to pid %d (forked); pid %d cannot use it or make its own",
+                      forked_from, getpid());
 }

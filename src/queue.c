@@ -252,6 +252,7 @@ motetResult_t motet_queue_drain(motetComm_t comm)
 motetResult_t motet_comm_claim(motetComm_t comm, const char *function)
 {
     pid_t none = 0, me = motet_thread_id();
+    TRY(motet_process_check_fork());
     if (!comm)
         return motet_fail(motetInvalidArgument, "%s: the communicator is NULL", function);
     if (comm->magic != MOTET_COMM_MAGIC) {

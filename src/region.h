@@ -43,6 +43,15 @@ struct motet_record {
     uint32_t counts;                      /* enum motet_counts */
 };
 
+/* Copies everything but seq, word by word: one side may be shared with a rank that is writing; whether the copy is whole, seq tells. */
+static inline void motet_record_copy(struct motet_record *to, const struct motet_record *from)
+{
+    const uint64_t *source = (const uint64_t *)(const void *)from;
+    uint64_t *target = (uint64_t *)(void *)to;
+    for (size_t i = sizeof from->seq / sizeof *source; i < sizeof *from / sizeof *source; i++)
+        __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 enum motet_record_state { MOTET_RECORD_EMPTY, MOTET_RECORD_STARTED, MOTET_RECORD_DONE, MOTET_RECORD_FAILED };
 
 struct motet_fault_record {

@@ -10,6 +10,7 @@ motetResult_t motet_check_comm(motetComm_t comm, const char *function)
 {
     if (!comm)
         return motet_fail(motetInvalidArgument, "%s: the communicator is NULL", function);
+    TRY(motet_process_check_fork());
     if (comm->magic == MOTET_COMM_INIT_MAGIC)
         return motet_fail(motetInvalidUsage,
                           "%s: the communicator is still being initialised (or failed to): see motetCommGetAsyncError", function);

@@ -27,7 +27,7 @@ const char *motetGetErrorString(motetResult_t result)
 
 const char *motetGetLastError(motetComm_t comm)
 {
-    if (!comm)
+    if (!comm || motet_process_check_fork() != motetSuccess)
         return motet_error_text();
     if (comm->magic == MOTET_COMM_INIT_MAGIC)
         return comm->error_text;

@@ -274,6 +274,7 @@ motetResult_t motetCommDestroy(motetComm_t comm)
 {
     if (!comm)
         return motetSuccess;
+    TRY(motet_process_check_fork());
     if (comm->magic == MOTET_COMM_INIT_MAGIC)
         return motetCommAbort(comm);
     if (comm->magic != MOTET_COMM_MAGIC)
@@ -294,6 +295,7 @@ motetResult_t motetCommAbort(motetComm_t comm)
     const struct timespec pause = {.tv_nsec = 1000000};
     if (!comm)
         return motetSuccess;
+    TRY(motet_process_check_fork());
     if (comm->magic != MOTET_COMM_MAGIC && comm->magic != MOTET_COMM_INIT_MAGIC)
         return motet_fail(motetInvalidArgument, "CommAbort: the communicator was destroyed or never was one");
     atomic_store(&comm->abort, true);
@@ -314,6 +316,7 @@ motetResult_t motetCommGetAsyncError(motetComm_t comm, motetResult_t *asyncError
 {
     if (!asyncError)
         return motet_fail(motetInvalidArgument, "CommGetAsyncError: asyncError is NULL");
+    TRY(motet_process_check_fork());
     if (!comm || (comm->magic != MOTET_COMM_MAGIC && comm->magic != MOTET_COMM_INIT_MAGIC))
         return motet_fail(motetInvalidArgument, "CommGetAsyncError: the communicator is NULL or was destroyed");
     *asyncError =
