@@ -763,6 +763,37 @@ static void test_engine_large_counts_direct_and_staged_give_the_oracles_bits(voi
         }
 }
 
+/* Each of two ranks keeps its input as an accumulator and sends it as it is, then combines what came with what it kept. */
+static void build_keep_wide(struct motet_schedule *schedule, const struct motet_shape *shape)
+{
+    int other = 1 - shape->position;
+    motet_schedule_begin(schedule, shape, 1, 1);
+    schedule->stage_chunks = 1;
+    *motet_schedule_append(schedule) =
+        (struct motet_step){.src = MOTET_INPUT, .nsrc = 1, .dst = MOTET_PARTIAL, .n = 1, .to = motet_peer(other)};
+    motet_end_round(schedule);
+    motet_recv_reduce(schedule, MOTET_OUTPUT, MOTET_PARTIAL, 0, 1, other, false);
+}
+
+static void test_engine_narrow_value_kept_wide_is_sent_narrow(void **state)
+{
+    (void)state;
+    static struct sim_world world;
+    static struct game game;
+    const struct motet_algorithm row = {
+        .name = "keep_wide", .collective = MOTET_ALLREDUCE, .order = MOTET_ORDER_ROTATED, .build = build_keep_wide};
+    for (int placement = SIM_ONE_HOST; placement <= SIM_ONE_RANK_EACH; placement += SIM_ONE_RANK_EACH)
+        for (size_t c = 0; c < NCOUNTS; c++) {
+            sim_world_open(&world, &(struct sim_options){.nranks = 2, .placement = (enum sim_placement)placement, .seed = 900 + c});
+            memset(&game, 0, sizeof game);
+            game.world = &world;
+            game.ncalls = 1;
+            choose_call(&world, &row, some_counts[c], &kinds[c % 2 ? 4 : 1], &game.calls[0]);
+            play(&game);
+            sim_world_close(&world);
+        }
+}
+
 /* ---- Bytes ---- */
 
 static uint64_t bytes_of_call(enum sim_placement placement, int nranks, enum motet_collective collective, const char *name,
@@ -817,6 +848,7 @@ int main(void)
         cmocka_unit_test(test_engine_number_wraps_every_row_gives_the_oracles_bits),
         cmocka_unit_test(test_engine_small_lanes_turns_wrap_and_bits_stay_right),
         cmocka_unit_test(test_engine_large_counts_direct_and_staged_give_the_oracles_bits),
+        cmocka_unit_test(test_engine_narrow_value_kept_wide_is_sent_narrow),
         cmocka_unit_test(test_engine_round_robin_ranks_ring_moves_no_more_bytes_between_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
