@@ -236,6 +236,12 @@ static void dial_next(struct motet_attempt *attempt)
     }
 }
 
+void motet_attempt_redial(struct motet_attempt *attempt)
+{
+    reset_attempt(attempt);
+    attempt->dial_ns = 0;
+}
+
 int motet_attempt_connected(struct motet_meeting *meeting)
 {
     struct motet_attempt *attempt = meeting->attempt;
@@ -257,7 +263,8 @@ static int send_offer(struct motet_meeting *meeting)
     struct motet_offer mine = {.nfiles = 0};
     if (meeting->transport->offer && meeting->transport->offer(&mine) != motetSuccess)
         return -ENOTSUP;
-    return motet_mailbox_send(&meeting->greeting.box, MOTET_GREETING_OFFER, 0, mine.bytes, sizeof(mine.bytes), mine.files, mine.nfiles);
+    return motet_mailbox_send(&meeting->greeting.box, MOTET_GREETING_OFFER, 0, mine.bytes, sizeof(mine.bytes), mine.files,
+                              mine.nfiles);
 }
 
 static int send_verdict(struct motet_meeting *meeting, const char *why)
@@ -281,7 +288,8 @@ static const char *join(struct motet_attempt *attempt)
     }
     struct motet_offer theirs = attempt->theirs;
     attempt->theirs.nfiles = 0;
-    motetResult_t result = attempt->transport->join(&attempt->link->endpoint.process, &theirs, lanes, attempt->nlanes, &attempt->channel);
+    motetResult_t result =
+        attempt->transport->join(&attempt->link->endpoint.process, &theirs, lanes, attempt->nlanes, &attempt->channel);
     attempt->nlanes = 0;
     return result == motetSuccess ? NULL : motet_error_text();
 }

@@ -33,7 +33,8 @@ static _Atomic int epoll_fd = -1;
 
 motetResult_t motet_doorbell_open(void)
 {
-    int events = motet_descriptor_keep(epoll_create1(EPOLL_CLOEXEC)), ring = motet_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    int events = motet_descriptor_keep(epoll_create1(EPOLL_CLOEXEC)),
+        ring = motet_descriptor_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
     if (events < 0 || ring < 0 || epoll_ctl(events, EPOLL_CTL_ADD, ring, &event) != 0) {
         int error = errno;
@@ -153,7 +154,8 @@ static void lead(uint64_t deadline_ns)
 static void follow(uint32_t ticket, uint64_t deadline_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, ticket, deadline_ns == UINT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, ticket, deadline_ns == UINT64_MAX ? NULL : &until, NULL,
+            FUTEX_BITSET_MATCH_ANY);
 }
 
 void motet_doorbell_wait(uint32_t ticket, uint64_t deadline_ns)

@@ -7,7 +7,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,6 @@ struct known_secret {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known_secret *known;
-static _Atomic unsigned version;
 
 /* ---- secrets ---- */
 
@@ -65,7 +63,6 @@ motetResult_t motet_secret_add(const struct motet_secret *secret)
     if (entry)
         entry->users++;
     pthread_mutex_unlock(&lock);
-    atomic_fetch_add(&version, 1);
     return entry ? motetSuccess : motet_fail(motetSystemError, "out of memory");
 }
 
@@ -84,11 +81,6 @@ void motet_secret_remove(const struct motet_secret *secret)
         break;
     }
     pthread_mutex_unlock(&lock);
-}
-
-unsigned motet_secrets_version(void)
-{
-    return atomic_load(&version);
 }
 
 /* Finds the first of the ids that is known here. */
@@ -130,6 +122,20 @@ int motet_greeting_begin(struct motet_greeting *greeting)
         return -EIO;
     greeting->stage = MOTET_AWAITS_REPLY;
     return motet_mailbox_send(&greeting->box, MOTET_GREETING_HELLO, 0, hello, sizeof(*hello), NULL, 0);
+}
+
+bool motet_greeting_is_stale(const struct motet_greeting *greeting)
+{
+    uint64_t ids[MOTET_GREETING_SECRETS];
+    list_secrets(ids);
+    for (int i = 0; i < MOTET_GREETING_SECRETS && ids[i]; i++) {
+        bool listed = false;
+        for (int k = 0; k < MOTET_GREETING_SECRETS; k++)
+            listed = listed || greeting->hello.secrets[k] == ids[i];
+        if (!listed)
+            return true;
+    }
+    return false;
 }
 
 static int take_reply(struct motet_greeting *greeting)

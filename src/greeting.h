@@ -58,13 +58,14 @@ struct motet_greeting {
 
 motetResult_t motet_secret_add(const struct motet_secret *secret);
 void motet_secret_remove(const struct motet_secret *secret);
-/* Changes whenever a secret is added. */
-unsigned motet_secrets_version(void);
 
 /* ---- Steps; negative errno = this connection is over. ---- */
 
 /* Dialing side, once the socket stands: sends the hello; hello's from, to, attempt, lane and transport are set by the caller. */
 int motet_greeting_begin(struct motet_greeting *greeting);
+
+/* Dialing side: whether a secret has become known here since the hello was sent. The other side may know only that one. */
+bool motet_greeting_is_stale(const struct motet_greeting *greeting);
 
 /* Handles the message that is complete in the mailbox: 0 = wait for the next (stage HELD: the hello is there, motet_greeting_answer is
  * due); 1 = the stage is KNOWN now; -EPROTO where it makes no sense, -EACCES where the other side does not know the secret. */

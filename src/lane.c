@@ -16,7 +16,8 @@
 _Static_assert(sizeof(struct motet_put) == 40, "the wire header has no padding");
 _Static_assert(MOTET_LANE_OUTPUT >= 256 * 1024 && MOTET_LANE_OUTPUT > 2 * (MOTET_PUT_MAX + sizeof(struct motet_put)), "room");
 
-motetResult_t motet_lane_open(struct motet_lane *lane, const struct motet_transport *transport, struct motet_channel *channel, int index)
+motetResult_t motet_lane_open(struct motet_lane *lane, const struct motet_transport *transport, struct motet_channel *channel,
+                              int index)
 {
     *lane = (struct motet_lane){.transport = transport, .channel = channel, .index = index};
     pthread_mutex_init(&lane->output_lock, NULL);

@@ -45,7 +45,8 @@ struct motet_lane {
     size_t payload_taken;
 };
 
-motetResult_t motet_lane_open(struct motet_lane *lane, const struct motet_transport *transport, struct motet_channel *channel, int index);
+motetResult_t motet_lane_open(struct motet_lane *lane, const struct motet_transport *transport, struct motet_channel *channel,
+                              int index);
 
 /* Frees the buffers, not the channel. */
 void motet_lane_close(struct motet_lane *lane);

@@ -59,7 +59,8 @@ static uint64_t find_cause(struct motet_link *link, uint64_t now_ns)
     }
     if (now_ns < link->gone_ns + (link->life_watch.fd >= 0 ? STATUS_NS : 0))
         return now_ns + 2 * MS;
-    motet_link_break(link, link->life_watch.fd >= 0 ? "gone (exit status unknown)" : "gone: it closed its connections without farewell");
+    motet_link_break(link,
+                     link->life_watch.fd >= 0 ? "gone (exit status unknown)" : "gone: it closed its connections without farewell");
     return 0;
 }
 
@@ -82,7 +83,8 @@ static void read_control(struct motet_link *link)
         if (message->kind == MOTET_MESSAGE_BYE)
             motet_link_break(link, "left: it destroyed its last communicator");
         else if (message->kind > MOTET_CONTROL_DEATH && message->kind <= MOTET_CONTROL_ANSWER)
-            motet_window_deliver(message->key, &link->endpoint, (enum motet_control)message->kind, link->control.body, message->len);
+            motet_window_deliver(message->key, &link->endpoint, (enum motet_control)message->kind, link->control.body,
+                                 message->len);
     }
     if (result == 0)
         return;
@@ -136,7 +138,8 @@ motetResult_t motet_link_watch(struct motet_link *link)
     const struct motet_transport *transport = link->endpoint.transport;
     link->control_watch = (struct motet_watch){.fd = link->control.fd, .ready = control_ready, .context = link};
     TRY(motet_service_watch(&link->control_watch, EPOLLIN | EPOLLRDHUP));
-    link->life_watch = (struct motet_watch){.fd = transport->watch ? transport->watch(link->channel) : -1, .ready = life_ready, .context = link};
+    link->life_watch =
+        (struct motet_watch){.fd = transport->watch ? transport->watch(link->channel) : -1, .ready = life_ready, .context = link};
     if (link->life_watch.fd >= 0)
         TRY(motet_service_watch(&link->life_watch, EPOLLIN));
     for (int i = 0; i < link->nlanes; i++) {

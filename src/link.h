@@ -84,7 +84,7 @@ motetResult_t motet_link_attach(struct motet_link *link, const struct motet_tran
                                 struct motet_mailbox *control);
 
 /* Table operations; the lock is held. */
-void motet_links_add(struct motet_link *link); /* the table takes a reference */
+void motet_links_add(struct motet_link *link);    /* the table takes a reference */
 void motet_links_remove(struct motet_link *link); /* and gives it back; harmless when it is not there */
 struct motet_link *motet_links_find(const uint8_t token[16]);
 
@@ -127,7 +127,7 @@ motetResult_t motet_doorbell_open(void);
 void motet_doorbell_close(void);
 int motet_doorbell_descriptor(void); /* what peers write to wake this process */
 
-void motet_doorbell_forked(void);    /* in a forked child, where all descriptors are closed */
+void motet_doorbell_forked(void); /* in a forked child, where all descriptors are closed */
 
 /* A data socket that wakes sleepers. */
 void motet_doorbell_add(int fd, uint64_t serial, int lane);

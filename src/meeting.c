@@ -222,15 +222,20 @@ static void accept_ready(void *context, uint32_t events)
 
 /* ---- time ---- */
 
-/* Ends the first meeting that is overdue, or whose held greeting fails: true when there was one, since the list has changed then. */
+/* Ends the first meeting that is overdue, or whose greeting cannot lead anywhere any more: true when there was one, since the list has changed then. */
 static bool end_one_meeting(uint64_t now_ns, bool kicked)
 {
     for (struct motet_meeting *meeting = meetings; meeting; meeting = meeting->next) {
         if (meeting->until_ns <= now_ns) {
-            meeting_failed(meeting, -ETIMEDOUT, meeting->connecting ? "no answer (firewall? see MOTET_PORT_RANGE)" : "no greeting in time");
+            meeting_failed(meeting, -ETIMEDOUT,
+                           meeting->connecting ? "no answer (firewall? see MOTET_PORT_RANGE)" : "no greeting in time");
             return true;
         }
-        if (!kicked || meeting->dials || meeting->greeting.stage != MOTET_HELD)
+        if (kicked && meeting->greeting.stage == MOTET_AWAITS_REPLY && motet_greeting_is_stale(&meeting->greeting)) {
+            motet_attempt_redial(meeting->attempt);
+            return true;
+        }
+        if (!kicked || meeting->greeting.stage != MOTET_HELD)
             continue;
         int error = answer_hello(meeting);
         if (error < 0) {
@@ -289,7 +294,8 @@ motetResult_t motet_meetings_open(const struct motet_process *process)
         for (int k = 0; motet_transports[i]->listener && motet_transports[i]->listener(k) >= 0; k++) {
             struct acceptor *acceptor = &acceptors[nacceptors++];
             acceptor->transport = motet_transports[i];
-            acceptor->watch = (struct motet_watch){.fd = motet_transports[i]->listener(k), .ready = accept_ready, .context = acceptor};
+            acceptor->watch =
+                (struct motet_watch){.fd = motet_transports[i]->listener(k), .ready = accept_ready, .context = acceptor};
             TRY(motet_service_watch(&acceptor->watch, EPOLLIN));
         }
     return motetSuccess;

@@ -35,9 +35,9 @@ struct motet_attempt {
 
     /* Dialing side: the way to go on after a failure. */
     int address, round, soft;
-    bool round_is_hard;    /* every address so far refused for good */
-    uint64_t dial_ns;      /* when to dial again; UINT64_MAX: under way */
-    uint64_t refusing_ns;  /* since when nothing but refusals */
+    bool round_is_hard;   /* every address so far refused for good */
+    uint64_t dial_ns;     /* when to dial again; UINT64_MAX: under way */
+    uint64_t refusing_ns; /* since when nothing but refusals */
     char where[MOTET_WHERE_MAX];
 };
 
@@ -82,6 +82,9 @@ void motet_attempt_end(struct motet_attempt *attempt);
 
 /* The connection of a meeting is over: its attempt starts anew, goes another way, or is given up. All its meetings are gone. */
 void motet_attempt_failed(struct motet_attempt *attempt, int error, const char *why);
+
+/* Starts a dialing attempt over, at the same address. */
+void motet_attempt_redial(struct motet_attempt *attempt);
 
 /* The socket of a dialing meeting stands. 1: it has served (a knock), the meeting is gone. */
 int motet_attempt_connected(struct motet_meeting *meeting);

@@ -159,7 +159,8 @@ int motet_mailbox_flush(struct motet_mailbox *box)
     return 0;
 }
 
-int motet_mailbox_send(struct motet_mailbox *box, uint32_t kind, uint64_t key, const void *body, size_t len, const int *files, int nfiles)
+int motet_mailbox_send(struct motet_mailbox *box, uint32_t kind, uint64_t key, const void *body, size_t len, const int *files,
+                       int nfiles)
 {
     struct motet_message head = {.magic = MOTET_MESSAGE_MAGIC, .kind = kind, .len = (uint32_t)len, .key = key};
     struct iovec parts[2] = {{&head, sizeof(head)}, {(void *)body, len}};

@@ -44,7 +44,8 @@ int motet_mailbox_read(struct motet_mailbox *box, bool take_files);
 
 /* Sends a message, with descriptors where nfiles > 0 (Unix sockets): 0 = taken (what the socket refuses is kept), negative errno =
  * gone; -ENOBUFS when more than 1 MB waits. Never blocks. */
-int motet_mailbox_send(struct motet_mailbox *box, uint32_t kind, uint64_t key, const void *body, size_t len, const int *files, int nfiles);
+int motet_mailbox_send(struct motet_mailbox *box, uint32_t kind, uint64_t key, const void *body, size_t len, const int *files,
+                       int nfiles);
 
 /* Sends what is kept: 0 or a negative errno. */
 int motet_mailbox_flush(struct motet_mailbox *box);

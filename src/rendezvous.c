@@ -15,8 +15,8 @@
 #include "greeting.h"
 #include "process.h"
 
-#define SLICE_NS           20000000ull /* how often the abort flag is looked at */
-#define SPARE_DESCRIPTORS  16          /* for sockets that are in between, files, the caller */
+#define SLICE_NS          20000000ull /* how often the abort flag is looked at */
+#define SPARE_DESCRIPTORS 16          /* for sockets that are in between, files, the caller */
 
 /* ---- descriptors ---- */
 
@@ -93,8 +93,8 @@ static motetResult_t want_links(const struct motet_process *const peers[], int n
 static motetResult_t fail_link(const struct motet_link *link, motetResult_t code, const char *why)
 {
     const struct motet_process *peer = &link->endpoint.process;
-    return motet_fail(code, "no connection to pid %d on %s: %s%s%s", peer->pid, peer->host_name, why, why[0] && link->failure[0] ? "; " : "",
-                      link->failure);
+    return motet_fail(code, "no connection to pid %d on %s: %s%s%s", peer->pid, peer->host_name, why,
+                      why[0] && link->failure[0] ? "; " : "", link->failure);
 }
 
 /* Under the lock: motetInProgress, motetSuccess or the first link's failure. */

@@ -40,26 +40,26 @@
 #define PAIR_SANITIZED 0
 #endif
 
-#define CHECK(condition)                                                                                                  \
-    do {                                                                                                                  \
-        if (!(condition)) {                                                                                               \
+#define CHECK(condition)                                                                                                          \
+    do {                                                                                                                          \
+        if (!(condition)) {                                                                                                       \
             fprintf(stderr, "%s:%d: pid %d: failed: %s (errno %d, motet: %s)\n", __FILE__, __LINE__, getpid(), #condition, errno, \
-                    motet_error_text());                                                                                  \
-            _exit(1);                                                                                                     \
-        }                                                                                                                 \
+                    motet_error_text());                                                                                          \
+            _exit(1);                                                                                                             \
+        }                                                                                                                         \
     } while (0)
 
 struct pair {
-    int side;                  /* 0 or 1 */
-    int wire;                  /* socket to the other side's test code */
+    int side; /* 0 or 1 */
+    int wire; /* socket to the other side's test code */
     const char *transport;
     void (*body)(struct pair *);
     struct motet_process me, peer;
     struct motet_secret secret;
     struct motet_endpoint *endpoint;
-    char *region;              /* what I publish; the peer sees a view of it */
-    char *view;                /* what I see of the peer's region */
-    uint64_t key, peer_key;    /* the window where I mirror the peer's region; the peer's window that mirrors mine */
+    char *region;           /* what I publish; the peer sees a view of it */
+    char *view;             /* what I see of the peer's region */
+    uint64_t key, peer_key; /* the window where I mirror the peer's region; the peer's window that mirrors mine */
     _Atomic int deaths, controls;
     char cause[160];
     char control_text[64];
@@ -91,7 +91,8 @@ static inline void pair_barrier(struct pair *pair)
     pair_read(pair, &byte, 1);
 }
 
-static inline void pair_on_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len)
+static inline void pair_on_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes,
+                                   size_t len)
 {
     struct pair *pair = context;
     (void)from;
@@ -165,7 +166,8 @@ static inline uint64_t pair_word(const char *at)
 }
 
 /* Publishes bytes at `offset` of the own region, then the word at `word_offset`. False: no room now. */
-static inline bool pair_try_publish(struct pair *pair, size_t offset, const void *bytes, size_t len, size_t word_offset, uint64_t word)
+static inline bool pair_try_publish(struct pair *pair, size_t offset, const void *bytes, size_t len, size_t word_offset,
+                                    uint64_t word)
 {
     if (pair->endpoint->transport->mapped) {
         memcpy(pair->region + offset, bytes, len);

@@ -76,7 +76,8 @@ static motetResult_t shm_open_process(struct motet_process *me, int doorbell)
         shm_shutdown();
         return motet_fail_quiet(motetSystemError, "no Unix socket: %s", strerror(error));
     }
-    pidfd_self = motet_descriptor_keep((int)syscall(SYS_pidfd_open, getpid(), 0)); /* missing before Linux 5.3: then the socket tells */
+    pidfd_self =
+        motet_descriptor_keep((int)syscall(SYS_pidfd_open, getpid(), 0)); /* missing before Linux 5.3: then the socket tells */
     doorbell_self = doorbell;
     if (!motet_address_record(me, NAME, &version, sizeof(version)))
         return motet_fail_quiet(motetInternalError, "no room in the process's description");

@@ -7,11 +7,11 @@
 #include "transport/transport.h"
 
 struct motet_sim_options {
-    size_t capacity;         /* bytes in flight per direction and lane; 0: 64 KB */
-    size_t longest;          /* longest send or receive; 0: no limit. Each is cut to a random length up to it */
-    unsigned stall_percent;  /* how often a send or receive does nothing this time */
-    uint64_t break_after;    /* the connection breaks after this many bytes in both directions together; 0: never */
-    int nlanes;              /* 0: 1 */
+    size_t capacity;        /* bytes in flight per direction and lane; 0: 64 KB */
+    size_t longest;         /* longest send or receive; 0: no limit. Each is cut to a random length up to it */
+    unsigned stall_percent; /* how often a send or receive does nothing this time */
+    uint64_t break_after;   /* the connection breaks after this many bytes in both directions together; 0: never */
+    int nlanes;             /* 0: 1 */
 };
 
 extern const struct motet_transport motet_sim_transport;

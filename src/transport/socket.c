@@ -41,7 +41,8 @@ static bool socket_reach(const struct motet_process *me, const struct motet_proc
 {
     size_t len;
     const char *net = motet_setting_string(MOTET_SET_NET);
-    return (net[0] == '\0' || strcasecmp(net, "Socket") == 0) && motet_address_find(me, NAME, &len) && motet_address_find(peer, NAME, &len);
+    return (net[0] == '\0' || strcasecmp(net, "Socket") == 0) && motet_address_find(me, NAME, &len) &&
+           motet_address_find(peer, NAME, &len);
 }
 
 /* ---- addresses ---- */

@@ -21,11 +21,11 @@
 
 /* What a process tells the others about itself at init (a blob of fixed size, exchanged by the bootstrap, no pointers). */
 struct motet_process {
-    uint64_t host_id;       /* equal ids make a local probe worth trying, nothing more */
-    uint8_t token[16];      /* random, made each time the library starts in a process: its identity */
+    uint64_t host_id;  /* equal ids make a local probe worth trying, nothing more */
+    uint8_t token[16]; /* random, made each time the library starts in a process: its identity */
     int32_t pid;
-    int32_t ncpus;          /* CPUs it may use */
-    uint64_t segment_len;   /* bytes of its segment (virtual) */
+    int32_t ncpus;        /* CPUs it may use */
+    uint64_t segment_len; /* bytes of its segment (virtual) */
     char host_name[64];
     uint8_t addresses[512]; /* records of the transports: motet_address_record and motet_address_find below */
 };

@@ -387,6 +387,42 @@ static void test_transport_different_secrets_never_meet(void **state)
     over_all_children(strangers_child);
 }
 
+/* The dialing side greets for one communicator while the other side makes another: it must greet again when it comes to that one. */
+static void crossed_child(struct pair *pair)
+{
+    struct connector connectors[2] = {{.pair = pair}, {.pair = pair}};
+    pthread_t thread;
+    alarm(60);
+    pair_choose(pair->transport);
+    CHECK(motet_process_open(&pair->me) == motetSuccess);
+    pair_write(pair, &pair->me, sizeof(pair->me));
+    pair_read(pair, &pair->peer, sizeof(pair->peer));
+    memset(&connectors[0].secret, 'a', sizeof(connectors[0].secret));
+    memset(&connectors[1].secret, 'b', sizeof(connectors[1].secret));
+    bool dials = memcmp(pair->me.token, pair->peer.token, sizeof(pair->me.token)) < 0;
+    if (dials) {
+        CHECK(pthread_create(&thread, NULL, connect_in_thread, &connectors[0]) == 0);
+        usleep(200000);
+    }
+    uint64_t start_ns = motet_now_ns();
+    connect_in_thread(&connectors[1]);
+    CHECK(connectors[1].result == motetSuccess && motet_now_ns() - start_ns < 5000 * PAIR_MS);
+    if (dials) {
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(connectors[0].result == motetSuccess && connectors[0].endpoint == connectors[1].endpoint);
+        motet_endpoint_release(connectors[0].endpoint);
+    }
+    motet_endpoint_release(connectors[1].endpoint);
+    pair_barrier(pair);
+    motet_process_close();
+}
+
+static void test_transport_greeting_for_another_communicator_is_repeated(void **state)
+{
+    (void)state;
+    over_all_children(crossed_child);
+}
+
 static void *set_after_a_while(void *flag)
 {
     usleep(200000);
@@ -497,7 +533,7 @@ static void cycles_child(struct pair *pair)
     }
     CHECK(count_entries("/proc/self/fd") == files);
     CHECK(count_entries("/proc/self/task") == threads);
-    if (!PAIR_SANITIZED) { /* sanitizers have a thread and maps of their own */
+    if (!PAIR_SANITIZED) {   /* sanitizers have a thread and maps of their own */
         CHECK(threads == 3); /* ".", ".." and the caller */
         CHECK(count_lines("/proc/self/maps") <= maps + 4);
     }
@@ -581,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_transport_orderly_end_delivers_everything_and_is_called_so),
         cmocka_unit_test(test_transport_two_communicators_made_at_once_share_one_endpoint),
         cmocka_unit_test(test_transport_different_secrets_never_meet),
+        cmocka_unit_test(test_transport_greeting_for_another_communicator_is_repeated),
         cmocka_unit_test(test_transport_abort_ends_connecting),
         cmocka_unit_test(test_transport_peer_that_died_before_connecting_is_an_error_soon),
         cmocka_unit_test(test_transport_cycles_leave_descriptors_threads_and_maps_flat),

@@ -47,7 +47,7 @@ static uint64_t wait_for_death(struct pair *pair, int timeout_ms)
 }
 
 static int inner_says; /* pipe to the outer process */
-static int unshared; /* flags of the namespaces that side 1 has of its own */
+static int unshared;   /* flags of the namespaces that side 1 has of its own */
 
 static void child_unshared(struct pair *pair)
 {
@@ -304,8 +304,9 @@ static void child_broken_connection(struct pair *pair)
 {
     open_linked(pair);
     if (pair->side == 0)
-        shell("set -- $(ss -Htn state established | awk '{print $3, $4}' | sort | %s -1); test -n \"$2\" && ss -K -t src $1 dst $2 >/dev/null",
-              break_first ? "head" : "tail");
+        shell(
+            "set -- $(ss -Htn state established | awk '{print $3, $4}' | sort | %s -1); test -n \"$2\" && ss -K -t src $1 dst $2 >/dev/null",
+            break_first ? "head" : "tail");
     CHECK(wait_for_death(pair, 10000) < 4000 * PAIR_MS);
     CHECK(pair->cause[0] != '\0');
     close_linked(pair);
@@ -337,7 +338,8 @@ static void child_firewall(struct pair *pair)
     CHECK(motet_now_ns() - start_ns < 7000 * PAIR_MS);
     CHECK(strstr(motet_error_text(), "pid"));
     if (memcmp(pair->me.token, pair->peer.token, 16) < 0)
-        CHECK(strstr(motet_error_text(), "no answer") && strstr(motet_error_text(), "MOTET_PORT_RANGE") && strstr(motet_error_text(), "10.77.0."));
+        CHECK(strstr(motet_error_text(), "no answer") && strstr(motet_error_text(), "MOTET_PORT_RANGE") &&
+              strstr(motet_error_text(), "10.77.0."));
     motet_process_close();
 }
 

@@ -162,7 +162,8 @@ static void body_foreign_data(struct pair *pair)
     getrusage(RUSAGE_SELF, &after);
     CHECK(pair_word(pair->view + 16) > 5);
     CHECK((after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
-              after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec < 60000);
+              after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec <
+          60000);
     pair_barrier(pair);
 }
 

@@ -91,10 +91,12 @@ static void put_and_check(struct fixture *fixture, size_t len, uint64_t word)
 
 static void test_lane_put_of_every_size_arrives_before_its_word(void **state)
 {
-    static const size_t sizes[] = {0, 1, 7, 8, 39, 40, 41, 63, 64, 65, 1000, 4095, 4096, 4097, 16343, 16344, 16345, 16384, 65535, MOTET_PUT_MAX};
+    static const size_t sizes[] = {0,    1,    7,    8,    39,    40,    41,    63,    64,    65,
+                                   1000, 4095, 4096, 4097, 16343, 16344, 16345, 16384, 65535, MOTET_PUT_MAX};
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        struct motet_sim_options options = {.capacity = 1024 << seed % 5 * 2, .longest = seed % 2 ? 0 : 1000 * seed * seed, .stall_percent = (unsigned)(seed * 10)};
+        struct motet_sim_options options = {
+            .capacity = 1024 << seed % 5 * 2, .longest = seed % 2 ? 0 : 1000 * seed * seed, .stall_percent = (unsigned)(seed * 10)};
         struct fixture fixture;
         open_fixture(&fixture, seed, &options);
         for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
@@ -165,8 +167,8 @@ static void test_lane_write_outside_or_to_closed_key_is_dropped(void **state)
     struct {
         uint64_t key, offset, word_offset;
     } misses[] = {
-        {key, WINDOW, 8}, {key, WINDOW - 999, 8}, {key, UINT64_MAX, 8}, {key, UINT64_MAX - 500, 8}, {key, 128, WINDOW}, {key, 128, UINT64_MAX - 7},
-        {key + 1, 128, 8}, {0, 128, 8}, {UINT64_MAX, 128, 8},
+        {key, WINDOW, 8},           {key, WINDOW - 999, 8}, {key, UINT64_MAX, 8}, {key, UINT64_MAX - 500, 8}, {key, 128, WINDOW},
+        {key, 128, UINT64_MAX - 7}, {key + 1, 128, 8},      {0, 128, 8},          {UINT64_MAX, 128, 8},
     };
     for (size_t i = 0; i < sizeof(misses) / sizeof(*misses); i++)
         assert_true(motet_endpoint_put(fixture.a, misses[i].key, misses[i].offset, bytes, sizeof(bytes), misses[i].word_offset, 1));
