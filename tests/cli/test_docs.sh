@@ -9,7 +9,7 @@
 #   ```text          nothing, unless the line before says what it is:
 #   <!-- output -->          what the block before printed: the same lines but for their numbers
 #   <!-- exact output -->    the same lines, numbers too, in any order
-#   <!-- run by FILE -->     (before ```sh) not run here but by FILE, because it builds or installs everything; make's targets must exist
+#   <!-- run by FILE -->     before ```sh: not run here but by FILE, because it builds everything; make's targets must exist
 #
 # In expected output a line "..." stands for any lines, and ... within a line for any text. Launchers that are not part of motet are
 # stand-ins here, which set for each rank what the real ones set.
@@ -59,21 +59,28 @@ start()
     exit $status
 }
 END
+# launcher NAME SYNTAX: reads the place of rank $i of $n from stdin; SYNTAX takes the options away and sets n.
+launcher()
 {
-    echo '#!/bin/sh' && cat "$work/start"
-    echo 'place() { export OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=$n OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_LOCAL_SIZE=$n PMIX_NAMESPACE=docs-$$; }'
-    echo '[ "$1" = -n ] && n=$2 && shift 2 && start "$n" "$@"'
-} >"$work/bin/mpirun"
-{
-    echo '#!/bin/sh' && cat "$work/start"
-    echo 'place() { export SLURM_PROCID=$i SLURM_NTASKS=$n SLURM_STEP_NUM_TASKS=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost; }'
-    echo '[ "$1" = -n ] && n=$2 && shift 2 && start "$n" "$@"'
-} >"$work/bin/srun"
-{
-    echo '#!/bin/sh' && cat "$work/start"
-    echo 'place() { export RANK=$i WORLD_SIZE=$n LOCAL_RANK=$i LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$((21000 + $$ % 9000)) TORCHELASTIC_RUN_ID=docs-$$; }'
-    echo '[ "$1" = --no-python ] && [ "$2" = --nproc-per-node ] && n=$3 && shift 3 && start "$n" "$@"'
-} >"$work/bin/torchrun"
+    {
+        echo '#!/bin/sh'
+        cat "$work/start"
+        echo 'place()' && echo '{' && cat && echo '}'
+        echo "$2"
+        echo 'start "$n" "$@"'
+    } >"$work/bin/$1"
+}
+launcher mpirun '[ "$1" = -n ] && n=$2 && shift 2 || exit 2' <<'END'
+    export OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=$n PMIX_NAMESPACE=docs-$$
+    export OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_LOCAL_SIZE=$n
+END
+launcher srun '[ "$1" = -n ] && n=$2 && shift 2 || exit 2' <<'END'
+    export SLURM_PROCID=$i SLURM_NTASKS=$n SLURM_STEP_NUM_TASKS=$n SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost
+END
+launcher torchrun '[ "$1 $2" = "--no-python --nproc-per-node" ] && n=$3 && shift 3 || exit 2' <<'END'
+    export RANK=$i WORLD_SIZE=$n LOCAL_RANK=$i LOCAL_WORLD_SIZE=$n TORCHELASTIC_RUN_ID=docs-$$
+    export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((21000 + $$ % 9000))
+END
 chmod +x "$work/bin"/*
 
 # ---- blocks
@@ -176,7 +183,9 @@ elsewhere()
 fragment()
 {
     [ -f "$scratch/frame.c" ] || { complain "no frame.c before this fragment"; return; }
-    awk -v body="$body" '/\/\* here \*\// { while ((getline text <body) > 0) print "    " text; next } { print }' "$scratch/frame.c" >"$scratch/fragment.c"
+    awk -v body="$body" '
+        /\/\* here \*\// { while ((getline text <body) > 0) print "    " text; next }
+        { print }' "$scratch/frame.c" >"$scratch/fragment.c"
     execute ${CC:-cc} -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror fragment.c -lmotet -o fragment &&
         execute motet run -q -n 4 ./fragment
 }

@@ -14,15 +14,22 @@ complain()
 }
 
 sed -n 's/^layer //p' scripts/layers.txt >"$work/layers"
-awk -F'|' '/^\| layer \|/ { on = 1; next } on && !/^\|/ { exit } on && !/^\|---/ { gsub(/`/, "", $2); gsub(/^ +| +$/, "", $2); print $2 }' ARCHITECTURE.md >"$work/table"
+awk -F'|' '
+    /^\| layer \|/ { on = 1; next }
+    on && !/^\|/ { exit }
+    on && !/^\|---/ { gsub(/`/, "", $2); gsub(/^ +| +$/, "", $2); print $2 }' ARCHITECTURE.md >"$work/table"
 [ -s "$work/table" ] || complain "ARCHITECTURE.md has no table of layers"
-diff "$work/layers" "$work/table" >"$work/difference" || { complain "layers.txt (<) and ARCHITECTURE.md (>) differ"; cat "$work/difference"; }
+if ! diff "$work/layers" "$work/table" >"$work/difference"; then
+    complain "layers.txt (<) and ARCHITECTURE.md (>) differ"
+    cat "$work/difference"
+fi
 
 # Paths in backticks: of the tree's folders, and of whole files at the top. Headings in links are lower case words with dashes.
 nnamed=0
 for page in README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
     awk '/^ *```/ { inside = !inside; print ""; next } { print inside ? "" : $0 }' "$page" >"$work/text"
-    grep -oE '`(src|include|tools|tests|scripts|docs|examples|bench|cmake|\.ci)/[A-Za-z0-9_./*-]*`' "$work/text" | tr -d '`' | sort -u >"$work/paths"
+    grep -oE '`(src|include|tools|tests|scripts|docs|examples|bench|cmake|\.ci)/[A-Za-z0-9_./*-]*`' "$work/text" |
+        tr -d '`' | sort -u >"$work/paths"
     while read -r path; do
         nnamed=$((nnamed + 1))
         # shellcheck disable=SC2086
@@ -43,33 +50,44 @@ for page in README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
             ;;
         esac
     done <"$work/links"
-    awk -v page="$page" 'length($0) > 140 && !/^\|/ && !/^(rank |   )/ { print page ":" NR ": " length($0) " characters"; bad = 1 } END { exit bad }' "$work/text" ||
-        complain "$page has long lines"
+    awk -v page="$page" '
+        length($0) > 140 && !/^\|/ { print page ":" NR ": " length($0) " characters"; bad = 1 }
+        END { exit bad }' "$work/text" || complain "$page has long lines"
 done
 [ "$nnamed" -ge 50 ] || complain "only $nnamed names were found"
 
 # Tables have as many cells in each row as in their head.
 for page in README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
-    awk -v page="$page" '/^```/ { inside = !inside } inside || !/^\|/ { cells = 0; next }
-        { line = $0; gsub(/\\\|/, "", line); n = gsub(/\|/, "", line); if (!cells) cells = n; if (n != cells) { print page ":" NR ": " n - 1 " cells, " cells - 1 " in the head"; bad = 1 } }
+    awk -v page="$page" '
+        /^ *```/ { inside = !inside }
+        inside || !/^\|/ { cells = 0; next }
+        {
+            line = $0
+            gsub(/\\\|/, "", line)
+            n = gsub(/\|/, "", line)
+            if (!cells) cells = n
+            if (n != cells) { print page ":" NR ": " n - 1 " cells, " cells - 1 " in the head"; bad = 1 }
+        }
         END { exit bad }' "$page" || complain "$page has a crooked table"
 done
 
 # Code in CONTRIBUTING.md that names a file is in that file, line by line; it may be indented below a list.
 nexcerpts=0
 awk -v folder="$work" '
-    match($0, /^ *```c [^ ]+/) && !inside { inside = 1; indent = index($0, "`") - 1; number++; print number, $2; next }
+    /^ *```c [^ ]+/ && !inside { inside = 1; indent = index($0, "`") - 1; number++; print number, $2; next }
     /^ *```$/ && inside { inside = 0; close(folder "/" number ".excerpt"); next }
     inside { print substr($0, indent + 1) >(folder "/" number ".excerpt") }' CONTRIBUTING.md >"$work/excerpts"
 while read -r number path; do
     nexcerpts=$((nexcerpts + 1))
     tr '\n' '\001' <"$path" >"$work/whole"
-    grep -qF -- "$(tr '\n' '\001' <"$work/$number.excerpt")" "$work/whole" || complain "CONTRIBUTING.md shows code of $path that is not there"
+    grep -qF -- "$(tr '\n' '\001' <"$work/$number.excerpt")" "$work/whole" ||
+        complain "CONTRIBUTING.md shows code of $path that is not there"
 done <"$work/excerpts"
 [ "$nexcerpts" -ge 5 ] || complain "only $nexcerpts excerpts were found"
 
 # The README's packages are those that scripts/dependencies.sh installs.
-for package in $(sed -n 's/^[a-z]*:[^ ]* \([a-z0-9+-]*\)["'"'"']\{0,1\}$/\1/p; s/^needs_run=.*:[^ ]* \([a-z0-9+-]*\)$/\1/p' scripts/dependencies.sh | sort -u); do
+need="^(needs_[a-z]*=[\"'])?(command|header|library):[^ ]+ ([a-z0-9+-]+)[\"']?\$"
+for package in $(sed -nE "s/$need/\3/p" scripts/dependencies.sh | sort -u); do
     [ "$package" = libclang-rt-dev ] && package=libclang-rt
     grep -q "^|.*[ ,]$package[-, |0-9]" README.md || complain "README.md does not name the package $package"
 done
