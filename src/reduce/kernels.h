@@ -8,10 +8,11 @@
 
 #include "reduce/reduce.h"
 
-/* Operands that one kernel call takes at most. */
-#define MOTET_FUSED 4
+/* Operands that one kernel call takes: 1 to MOTET_FUSED, sums MOTET_FUSED_SUM as well. */
+#define MOTET_FUSED     4
+#define MOTET_FUSED_SUM 8
 
-/* dst[i] = tree over src[0..k)[i], k from 1 to MOTET_FUSED. */
+/* dst[i] = tree over src[0..k)[i]. */
 typedef void motet_combine_kernel(void *dst, const void *const *src, int k, size_t n);
 
 /* dst[i] = src[i] as an accumulator. */

@@ -64,6 +64,17 @@ static enum width width_of(const struct motet_operand *operands, int k)
     return nwide == 0 ? ALL_NARROW : nwide == k ? ALL_WIDE : MIXED;
 }
 
+/* Whether one kernel takes these operands, or at most MOTET_FUSED of them once they are widened. */
+static bool is_leaf(const struct work *work, int first, int k)
+{
+    if (k <= MOTET_FUSED)
+        return true;
+    if (k != MOTET_FUSED_SUM || !work->is_sum)
+        return false;
+    enum width width = work->widen ? width_of(work->operands + first, k) : ALL_WIDE;
+    return width == ALL_WIDE || (width == ALL_NARROW && work->row->sum_wide);
+}
+
 static const void *number(const struct work *work, int operand, size_t at)
 {
     const struct motet_operand *from = &work->operands[operand];
@@ -84,10 +95,10 @@ static __attribute__((noinline)) void combine_widened(const struct work *work, v
     work->combine(dst, src, k, n);
 }
 
-/* A leaf of the tree: dst, accumulators, = tree over at most MOTET_FUSED operands. */
+/* A leaf of the tree: dst, accumulators, = tree over as many operands as a kernel takes. */
 static void combine_leaf(const struct work *work, void *dst, int first, int k, size_t at, size_t n)
 {
-    const void *src[MOTET_FUSED];
+    const void *src[MOTET_FUSED_SUM];
     for (int i = 0; i < k; i++)
         src[i] = number(work, first + i, at);
     enum width width = work->widen ? width_of(work->operands + first, k) : ALL_WIDE;
@@ -109,7 +120,7 @@ static int left_half(int k)
 /* dst, a buffer that is no operand, = tree over operands [first, first + k). One buffer per level, so log2 k of them at most. */
 static void combine_node(const struct work *work, void *dst, int first, int k, size_t at, size_t n)
 {
-    if (k <= MOTET_FUSED) {
+    if (is_leaf(work, first, k)) {
         combine_leaf(work, dst, first, k, at, n);
         return;
     }
@@ -125,7 +136,7 @@ static void reduce_block(const struct work *work, void *dst, int k, size_t at, s
 {
     _Alignas(64) unsigned char left[BLOCK], right[BLOCK];
     void *sum = work->finish ? left : dst;
-    if (k <= MOTET_FUSED) {
+    if (is_leaf(work, 0, k)) {
         combine_leaf(work, sum, 0, k, at, n);
     } else {
         int half = left_half(k);
@@ -154,10 +165,10 @@ static motet_combine_kernel *short_cut(const struct work *work, enum width width
 /* The whole length by one kernel, where there is one for it. Says whether there was. */
 static bool reduce_at_once(const struct work *work, void *dst, int k, size_t n)
 {
-    if (k > MOTET_FUSED)
+    if (!is_leaf(work, 0, k))
         return false;
     const struct motet_operand *operands = work->operands;
-    const void *src[MOTET_FUSED];
+    const void *src[MOTET_FUSED_SUM];
     for (int i = 0; i < k; i++)
         src[i] = operands[i].at;
     enum width width = work->widen ? width_of(operands, k) : ALL_WIDE;
