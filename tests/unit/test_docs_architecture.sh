@@ -24,6 +24,10 @@ if ! diff "$work/layers" "$work/table" >"$work/difference"; then
     cat "$work/difference"
 fi
 
+for folder in tests/*/; do
+    grep -q "^| \`$folder\` |" ARCHITECTURE.md || complain "ARCHITECTURE.md does not say what $folder is"
+done
+
 # Paths in backticks: of the tree's folders, and of whole files at the top. Headings in links are lower case words with dashes.
 nnamed=0
 for page in README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
