@@ -152,7 +152,10 @@ static inline int world_threads(const struct world *world, world_function functi
 static inline int world_child(struct world_page *page, const struct world *world, int rank, world_function function,
                               const void *argument)
 {
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+        signal(deadly[i], SIG_DFL); /* cmocka's handlers would go on with the next test in here */
     for (int i = 0; i < 6 && world->environment[i]; i++)
         putenv((char *)(uintptr_t)world->environment[i]);
     if (world->per_host) {
