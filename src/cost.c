@@ -155,6 +155,7 @@ motetResult_t motet_cost_bytes(const struct motet_algorithm *algorithm, const st
 
 /* ---- Time ---- */
 
+/* Events by time, at equal times by number: step g may start; number nsteps + p: the core of position p is free. */
 struct timing {
     const struct model *model;
     const struct motet_graph *graph;
@@ -165,35 +166,59 @@ struct timing {
     int32_t *left;                        /* per position: steps of the open round that have not run */
     int32_t *host;                        /* of a position */
     double *out_free, *in_free, *carried; /* per host: its link is free, each way; time it was busy outwards */
-    int32_t *heap, nheap;
-    double done; /* the last step so far */
+    int32_t *events, nevents;             /* a heap */
+    int32_t *waiting,
+        *nwaiting; /* per position, from its first step on: a heap of steps that wait for the core, the first listed on top */
+    int32_t *busy; /* per position: the core runs a step; the event of its end is to come */
+    double done;   /* the last step so far */
 };
 
-static bool starts_before(const struct timing *timing, int a, int b)
+static double event_time(const struct timing *timing, int event)
 {
-    return timing->first[a] < timing->first[b] || (timing->first[a] <= timing->first[b] && a < b);
+    int nsteps = timing->graph->nsteps;
+    return event < nsteps ? timing->first[event] : timing->free_at[event - nsteps];
 }
 
-static void heap_push(struct timing *timing, int g)
+static bool event_is_before(const struct timing *timing, int a, int b)
 {
-    int at = timing->nheap++;
-    for (; at > 0 && starts_before(timing, g, timing->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        timing->heap[at] = timing->heap[(at - 1) / 2];
-    timing->heap[at] = g;
+    double time_a = event_time(timing, a), time_b = event_time(timing, b);
+    return time_a < time_b || (time_a <= time_b && a < b);
 }
 
-static int heap_pop(struct timing *timing)
+static bool step_is_before(const struct timing *timing, int a, int b)
 {
-    int top = timing->heap[0], last = timing->heap[--timing->nheap], at = 0;
-    for (int child; (child = 2 * at + 1) < timing->nheap; at = child) {
-        if (child + 1 < timing->nheap && starts_before(timing, timing->heap[child + 1], timing->heap[child]))
+    (void)timing;
+    return a < b;
+}
+
+typedef bool is_before(const struct timing *timing, int a, int b);
+
+static void heap_push(const struct timing *timing, int32_t *heap, int n, int item, is_before *before)
+{
+    int at = n;
+    for (; at > 0 && before(timing, item, heap[(at - 1) / 2]); at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = item;
+}
+
+/* Takes the top of n items. */
+static int heap_pop(const struct timing *timing, int32_t *heap, int n, is_before *before)
+{
+    int top = heap[0], last = heap[n - 1], at = 0;
+    for (int child; (child = 2 * at + 1) < n - 1; at = child) {
+        if (child + 1 < n - 1 && before(timing, heap[child + 1], heap[child]))
             child++;
-        if (!starts_before(timing, timing->heap[child], last))
+        if (!before(timing, heap[child], last))
             break;
-        timing->heap[at] = timing->heap[child];
+        heap[at] = heap[child];
     }
-    timing->heap[at] = last;
+    heap[at] = last;
     return top;
+}
+
+static void add_event(struct timing *timing, int event)
+{
+    heap_push(timing, timing->events, timing->nevents++, event, event_is_before);
 }
 
 static void later(double *time, double than)
@@ -205,7 +230,7 @@ static void later(double *time, double than)
 static void one_less(struct timing *timing, int g)
 {
     if (--timing->pending[g] == 0)
-        heap_push(timing, g);
+        add_event(timing, g);
 }
 
 static void open_round(struct timing *timing, int p, int first, double at)
@@ -294,6 +319,23 @@ static void run_step(struct timing *timing, int g)
         open_round(timing, p, graph->round_end[g], timing->round_done[p]);
 }
 
+/* A step that may start runs at once if the core is free; else it waits, and the first listed of those that wait runs next. */
+static void handle(struct timing *timing, int event)
+{
+    const struct motet_graph *graph = timing->graph;
+    bool core_is_free = event >= graph->nsteps;
+    int p = core_is_free ? event - graph->nsteps : graph->position[event];
+    int32_t *waiting = timing->waiting + graph->first_step[p], *nwaiting = &timing->nwaiting[p];
+    if (!core_is_free)
+        heap_push(timing, waiting, (*nwaiting)++, event, step_is_before);
+    timing->busy[p] &= !core_is_free;
+    if (*nwaiting == 0 || timing->busy[p])
+        return;
+    timing->busy[p] = true;
+    run_step(timing, heap_pop(timing, waiting, (*nwaiting)--, step_is_before));
+    add_event(timing, graph->nsteps + p);
+}
+
 static void run_all(struct timing *timing)
 {
     const struct motet_graph *graph = timing->graph;
@@ -303,8 +345,8 @@ static void run_all(struct timing *timing)
         timing->pending[g] = 1 + graph->in_first[g + 1] - graph->in_first[g];
     for (int p = 0; p < graph->nranks; p++)
         open_round(timing, p, graph->first_step[p], 0);
-    while (timing->nheap > 0)
-        run_step(timing, heap_pop(timing));
+    while (timing->nevents > 0)
+        handle(timing, heap_pop(timing, timing->events, timing->nevents--, event_is_before));
 }
 
 /* Time of one tile, and what the busiest core or link needs for it: the least time between two tiles. */
@@ -312,7 +354,7 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
 {
     size_t nsteps = (size_t)graph->nsteps + 1, nranks = (size_t)graph->nranks, nhosts = (size_t)model->shape->nhosts;
     double *times = calloc(2 * nsteps + 3 * nranks + 3 * nhosts, sizeof(*times));
-    int32_t *numbers = calloc(2 * nsteps + 2 * nranks, sizeof(*numbers));
+    int32_t *numbers = calloc(3 * nsteps + 5 * nranks, sizeof(*numbers));
     bool ok = times && numbers;
     if (ok) {
         struct timing timing = {.model = model, .graph = graph, .crowd = 1, .first = times, .pending = numbers};
@@ -325,9 +367,12 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
         timing.out_free = timing.round_done + nranks;
         timing.in_free = timing.out_free + nhosts;
         timing.carried = timing.in_free + nhosts;
-        timing.heap = numbers + nsteps;
-        timing.left = timing.heap + nsteps;
+        timing.events = numbers + nsteps;
+        timing.waiting = timing.events + nsteps + nranks;
+        timing.nwaiting = timing.waiting + nsteps;
+        timing.left = timing.nwaiting + nranks;
         timing.host = timing.left + nranks;
+        timing.busy = timing.host + nranks;
         run_all(&timing);
         *tile_ns = timing.done;
         *busiest_ns = 0;

@@ -32,8 +32,11 @@ struct motet_tuner {
     bool deterministic;
     struct motet_preference preference;
     int8_t *canonical;      /* by row: 1 if it adds along the canonical tree on this shape, 0 if not, -1 unknown */
+    int8_t *needs_hosts;    /* by row: 1 if it is made for several hosts and there is one, 0 if not, -1 unknown */
     struct choice *choices; /* open addressing; nchoices <= capacity / 2 */
     uint32_t nchoices, capacity;
+    struct motet_tune_request last; /* the call of last_algorithm, if that is not NULL: most programs repeat themselves */
+    const struct motet_algorithm *last_algorithm;
 };
 
 static struct motet_shape shape_of(const struct motet_tuner *tuner)
@@ -49,10 +52,10 @@ static bool fits(const struct motet_tuner *tuner, int row)
 
 /* ---- Order ---- */
 
-/* Whether the schedules of a few positions would be the same without the hosts. */
-static motetResult_t ignores_hosts(const struct motet_algorithm *algorithm, const struct motet_shape *shape, bool *answer)
+/* Whether the schedules of a few positions would be the same on other hosts. */
+static motetResult_t ignores_hosts(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int nhosts,
+                                   const int *host_first, bool *answer)
 {
-    const int one_host[2] = {0, shape->nranks};
     const int positions[3] = {0, shape->nranks / 2, shape->nranks - 1};
     struct motet_schedule real = {0}, flat = {0};
     *answer = true;
@@ -60,8 +63,8 @@ static motetResult_t ignores_hosts(const struct motet_algorithm *algorithm, cons
     for (int k = 0; k < 3 && ok && *answer; k++) {
         struct motet_shape here = *shape, there = *shape;
         here.position = there.position = positions[k];
-        there.nhosts = 1;
-        there.host_first = one_host;
+        there.nhosts = nhosts;
+        there.host_first = host_first;
         algorithm->build(&real, &here);
         algorithm->build(&flat, &there);
         ok = !real.out_of_memory && !flat.out_of_memory;
@@ -105,7 +108,7 @@ motetResult_t motet_tune_is_canonical(const struct motet_algorithm *algorithm, c
     *answer = algorithm->order == MOTET_ORDER_CANONICAL;
     if (!*answer || shape->nhosts == 1)
         return motetSuccess;
-    TRY(ignores_hosts(algorithm, shape, answer));
+    TRY(ignores_hosts(algorithm, shape, 1, (const int[]){0, shape->nranks}, answer));
     if (!*answer && shape->nhosts <= CANONICAL_HOSTS && hosts_are_aligned(shape))
         return is_canonical_between_hosts(algorithm, shape, answer);
     return motetSuccess;
@@ -132,13 +135,30 @@ static motetResult_t is_canonical(struct motet_tuner *tuner, int row, bool *answ
 
 /* ---- Eligibility ---- */
 
+/* On one host, what would look at hosts if there were two has nothing to gain. */
+static motetResult_t needs_hosts(struct motet_tuner *tuner, int row, bool *answer)
+{
+    if (tuner->needs_hosts[row] < 0) {
+        struct motet_shape shape = shape_of(tuner);
+        int n = shape.nranks, two_hosts[3] = {0, n / 2, n};
+        struct motet_shape halves = {.nranks = n, .nhosts = 2, .host_first = two_hosts};
+        bool ignores = shape.nhosts > 1 || n < 2;
+        if (!ignores && (!motet_algorithms[row].fits || motet_algorithms[row].fits(&halves)))
+            TRY(ignores_hosts(&motet_algorithms[row], &shape, 2, two_hosts, &ignores));
+        tuner->needs_hosts[row] = !ignores;
+    }
+    *answer = tuner->needs_hosts[row];
+    return motetSuccess;
+}
+
 /* *reason: why the row cannot run the call, NULL if it can. */
 static motetResult_t exclude(struct motet_tuner *tuner, const struct motet_tune_request *request, int row, bool heed_preference,
                              const char **reason)
 {
     const struct motet_algorithm *algorithm = &motet_algorithms[row];
     enum motet_preference_kind kind = tuner->preference.kind[request->collective];
-    bool forced = heed_preference && (kind == MOTET_PREFER_NAMED || kind == MOTET_PREFER_SOMEWHERE), canonical = true;
+    bool forced = heed_preference && (kind == MOTET_PREFER_NAMED || kind == MOTET_PREFER_SOMEWHERE), canonical = true,
+         misplaced = false;
     *reason = NULL;
     if (heed_preference && !tuner->preference.allowed[row])
         *reason = "MOTET_ALGO";
@@ -146,6 +166,10 @@ static motetResult_t exclude(struct motet_tuner *tuner, const struct motet_tune_
         *reason = "not for this number of ranks and hosts";
     else if (algorithm->counts < request->counts)
         *reason = "not for blocks of different counts";
+    if (!*reason && !forced)
+        TRY(needs_hosts(tuner, row, &misplaced));
+    if (misplaced)
+        *reason = "made for several hosts";
     if (*reason || !order_matters(request))
         return motetSuccess;
     TRY(is_canonical(tuner, row, &canonical));
@@ -290,9 +314,18 @@ static motetResult_t remember(struct motet_tuner *tuner, uint32_t key, int row)
     return motetSuccess;
 }
 
+static bool same_request(const struct motet_tune_request *a, const struct motet_tune_request *b)
+{
+    return a->collective == b->collective && a->counts == b->counts && a->dtype == b->dtype && a->op == b->op &&
+           a->bytes == b->bytes;
+}
+
 motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request,
                                 const struct motet_algorithm **algorithm)
 {
+    *algorithm = tuner->last_algorithm;
+    if (*algorithm && same_request(request, &tuner->last))
+        return motetSuccess;
     uint32_t key = key_of(tuner, request);
     const struct choice *choice = find_choice(tuner->choices, tuner->capacity, key);
     int row = choice->row;
@@ -305,7 +338,8 @@ motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tu
         TRY(remember(tuner, key, row));
         log_choice(tuner, request, row);
     }
-    *algorithm = &motet_algorithms[row];
+    *algorithm = tuner->last_algorithm = &motet_algorithms[row];
+    tuner->last = *request;
     return motetSuccess;
 }
 
@@ -377,12 +411,14 @@ static motetResult_t fill(struct motet_tuner *tuner, const struct motet_tune_wor
     tuner->capacity = 64;
     tuner->host_first = malloc(nhosts * sizeof(*tuner->host_first));
     tuner->canonical = malloc((size_t)motet_nalgorithms);
+    tuner->needs_hosts = malloc((size_t)motet_nalgorithms);
     tuner->choices = calloc(tuner->capacity, sizeof(*tuner->choices));
-    if (!tuner->host_first || !tuner->canonical || !tuner->choices)
+    if (!tuner->host_first || !tuner->canonical || !tuner->needs_hosts || !tuner->choices)
         return motet_fail(motetSystemError, "out of memory for the choice of algorithms");
     memcpy(tuner->host_first, world->host_first, nhosts * sizeof(*tuner->host_first));
     tuner->world.host_first = tuner->host_first;
     memset(tuner->canonical, -1, (size_t)motet_nalgorithms);
+    memset(tuner->needs_hosts, -1, (size_t)motet_nalgorithms);
     tuner->deterministic = motet_setting_int(MOTET_SET_DETERMINISTIC) != 0;
     TRY(motet_preference_parse(&tuner->preference, motet_setting_string(MOTET_SET_ALGO), motet_setting_string(MOTET_SET_PROTO)));
     for (int c = 0; c < MOTET_NCOLLECTIVES; c++)
@@ -411,6 +447,7 @@ void motet_tuner_free(struct motet_tuner *tuner)
     motet_preference_free(&tuner->preference);
     free(tuner->host_first);
     free(tuner->canonical);
+    free(tuner->needs_hosts);
     free(tuner->choices);
     free(tuner);
 }

@@ -130,6 +130,7 @@ static void body_cheapest(void)
                 CHILD_CHECK(chosen >= 0 && !candidates[chosen].excluded_by);
                 for (int k = 0; k < n; k++)
                     CHILD_CHECK(candidates[k].excluded_by || candidates[k].time_ns >= candidates[chosen].time_ns);
+                CHILD_CHECK(w > 0 || strcmp(row->name, "hierarchical") != 0);
             }
         }
         motet_tuner_free(tuner);
@@ -289,6 +290,21 @@ static void test_choice_avoids_what_is_excluded_and_stays_canonical(void **state
     run((const char *[]){"MOTET_ALGO=^one_shot,two_shot", NULL}, body_excluded, &child);
 }
 
+static void body_hierarchical(void)
+{
+    struct motet_tune_world world = world_of(1, one_host);
+    struct motet_tuner *tuner = tuner_of(&world);
+    CHILD_CHECK(!strcmp(choose(tuner, all_reduce_of(4096, motetFloat32, motetSum))->name, "hierarchical"));
+    motet_tuner_free(tuner);
+}
+
+static void test_choice_on_one_host_takes_what_is_made_for_several_only_if_named(void **state)
+{
+    struct child child;
+    (void)state;
+    run((const char *[]){"MOTET_ALGO=hierarchical", NULL}, body_hierarchical, &child);
+}
+
 static void body_deterministic(void)
 {
     struct motet_tune_world world = world_of(2, uneven_hosts);
@@ -420,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_tuner_with_a_named_algorithm_that_does_not_fit_is_refused_at_creation),
         cmocka_unit_test(test_choice_of_a_named_algorithm_that_cannot_serve_the_counts_says_why),
         cmocka_unit_test(test_choice_avoids_what_is_excluded_and_stays_canonical),
+        cmocka_unit_test(test_choice_on_one_host_takes_what_is_made_for_several_only_if_named),
         cmocka_unit_test(test_choice_with_deterministic_refuses_a_forced_rotated_sum_of_floats),
         cmocka_unit_test(test_choice_between_many_hosts_may_rotate_unless_deterministic),
         cmocka_unit_test(test_choice_is_logged_once_with_its_protocols_and_ll128_is_said_once),
