@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/interface.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "boot/frame.h"
@@ -346,17 +347,49 @@ static enum attempt try_all(struct motet_boot *boot, const struct motet_root_pla
     return place->naddresses > 0 ? worst : ATTEMPT_FAILED;
 }
 
-static motetResult_t not_found(struct motet_boot *boot, const struct motet_place_name *name, const struct search *search)
+/* A bridge has the same address on every host: then the root that was looked for here may well live elsewhere. */
+static const char *own_address_hint(const struct motet_root_place *place, char text[256])
 {
-    char where[320];
+    struct motet_interface *all = NULL;
+    int nall = 0;
+    text[0] = '\0';
+    if (motet_interfaces_list(&all, &nall) != motetSuccess)
+        return text;
+    for (int i = 0; i < nall && text[0] == '\0'; i++) {
+        char host[MOTET_ADDRESS_TEXT_MAX];
+        for (int k = 0; k < place->naddresses; k++)
+            if (!all[i].loopback && motet_address_same_host(&all[i].address, &place->addresses[k]))
+                snprintf(
+                    text, 256,
+                    "; %.60s is an address of this host too (%s): if the root is on another host, name an interface that tells "
+                    "them apart in MOTET_SOCKET_IFNAME",
+                    motet_address_host(&all[i].address, host), all[i].name);
+    }
+    free(all);
+    return text;
+}
+
+static motetResult_t not_found(struct motet_boot *boot, const struct motet_root_place *place, const struct motet_place_name *name,
+                               const struct search *search)
+{
+    char where[320], hint[256];
     if (name)
         motet_place_text(name, where);
     else
         snprintf(where, sizeof(where), "%s", boot->where);
-    return motet_fail(motetTimeout, "rank %d of %d found no root at %s within %.1f s (%u tries; %s)%s", boot->rank, boot->nranks,
+    return motet_fail(motetTimeout, "rank %d of %d found no root at %s within %.1f s (%u tries; %s)%s%s", boot->rank, boot->nranks,
                       where, (double)(motet_now_ns() - boot->opened_ns) / 1e9, search->ntries, search->reasons,
                       search->nbroken == 0 ? ": did rank 0 get the same address?"
-                                           : ": another program on that port, or a firewall? see MOTET_PORT_RANGE");
+                                           : ": another program on that port, or a firewall? see MOTET_PORT_RANGE",
+                      own_address_hint(place, hint));
+}
+
+static motetResult_t gone(struct motet_boot *boot, const struct motet_root_place *place, const struct search *search)
+{
+    char hint[256];
+    return motet_fail(motetRemoteError,
+                      "rank %d of %d: no root at %s any more (%s): its process has ended, or the unique id was used before%s",
+                      boot->rank, boot->nranks, boot->where, search->reasons, own_address_hint(place, hint));
 }
 
 /* Longer limits and pauses, a little different by rank so that retries of many ranks spread. */
@@ -398,12 +431,9 @@ static motetResult_t find_root(struct motet_boot *boot, struct motet_root_place 
         if (attempt == ATTEMPT_FINAL && (search->result != motetTimeout || boot->heard))
             return search->result;
         if (is_gone(search, place, attempt))
-            return motet_fail(motetRemoteError,
-                              "rank %d of %d: no root at %s any more (%s): its process has ended, or the unique id was "
-                              "used before",
-                              boot->rank, boot->nranks, boot->where, search->reasons);
+            return gone(boot, place, search);
         if (motet_now_ns() >= boot->deadline_ns)
-            return not_found(boot, name, search);
+            return not_found(boot, place, name, search);
         TRY(pause_between(boot, search, attempt));
     }
 }
