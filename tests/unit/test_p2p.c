@@ -211,15 +211,18 @@ static void run_play(void)
 
 /* ---- Worlds ---- */
 
-static const struct motet_sim_options nasty = {.capacity = 5000, .longest = 3000, .stall_percent = 20, .nlanes = 2};
+#define NASTY                                                               \
+    {                                                                       \
+        .capacity = 5000, .longest = 3000, .stall_percent = 20, .nlanes = 2 \
+    }
 
 static const struct sim_options worlds[] = {
     {.nranks = 4, .placement = SIM_ONE_HOST, .seed = 1},
     {.nranks = 4, .placement = SIM_ONE_HOST, .apart = true, .seed = 2},
     {.nranks = 4, .placement = SIM_ONE_HOST, .staged = true, .seed = 3},
     {.nranks = 4, .placement = SIM_ONE_RANK_EACH, .seed = 4},
-    {.nranks = 4, .placement = SIM_ONE_RANK_EACH, .stream = nasty, .seed = 5},
-    {.nranks = 5, .placement = SIM_ROUND_ROBIN, .apart = true, .stream = nasty, .seed = 6},
+    {.nranks = 4, .placement = SIM_ONE_RANK_EACH, .stream = NASTY, .seed = 5},
+    {.nranks = 5, .placement = SIM_ROUND_ROBIN, .apart = true, .stream = NASTY, .seed = 6},
 };
 #define NWORLDS (sizeof worlds / sizeof worlds[0])
 
