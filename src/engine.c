@@ -12,9 +12,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/settings.h"
 #include "run.h"
 #include "segment.h"
 #include "tune.h"
+#include "verify.h"
 
 /* From this size on, a message is read where it lies instead of being staged (threads, shared memory): below, the copy into a warm
  * staging line costs less than waiting for the readers at the end. */
@@ -132,6 +134,21 @@ static size_t known_elements(const struct motet_call *call, int nranks)
     return sum;
 }
 
+/* MOTET_CHECK: proves the schedules of all ranks before the first use. */
+static motetResult_t verify(motetComm_t comm, const struct motet_algorithm *algorithm, const struct motet_shape *shape)
+{
+    struct motet_verdict verdict;
+    struct motet_verify_options options = {.seed = 1, .interleavings = 4, .rank_at = comm->rank_at};
+    motetResult_t result = motet_verify(algorithm, shape, &options, &verdict);
+    if (result == motetSuccess && !verdict.ok)
+        result = motet_fail(motetInternalError, "MOTET_CHECK: %s", verdict.text);
+    if (result == motetSuccess)
+        INFO(MOTET_LOG_TUNING, "MOTET_CHECK: %s of %s on %d ranks is proved right", algorithm->name,
+             motet_collective_name(algorithm->collective), shape->nranks);
+    motet_verdict_free(&verdict);
+    return result;
+}
+
 static motetResult_t find_plan(motetComm_t comm, const struct motet_algorithm *algorithm, int root, const struct motet_plan **plan)
 {
     for (int i = 0; i < comm->nplans; i++) {
@@ -145,6 +162,8 @@ static motetResult_t find_plan(motetComm_t comm, const struct motet_algorithm *a
     if (!grown)
         return motet_fail(motetSystemError, "out of memory for the schedule cache of communicator %s", comm->options.name);
     comm->plans = grown;
+    if (motet_setting_int(MOTET_SET_CHECK))
+        TRY(verify(comm, algorithm, &shape));
     TRY(motet_plan_build(algorithm, &shape, (int)comm->layout.nslots, &comm->plans[comm->nplans]));
     *plan = comm->plans[comm->nplans++];
     return motetSuccess;
@@ -215,7 +234,7 @@ static enum motet_sending choose_sending(struct motet_run *run, const struct mot
     run->has_streams |= mapped < step->ntargets;
     if (mapped == 0)
         return step->ntargets == 0 || lies_in_a_plane ? MOTET_SEND_NONE : MOTET_SEND_STAGED;
-    if (!run->comm->options.direct || !step->direct_ok[run->in_place])
+    if (!run->direct || !step->direct_ok[run->in_place])
         return MOTET_SEND_STAGED;
     const struct motet_side *side = step->dst == MOTET_NONE ? &run->tiling.input : &run->tiling.output;
     int chunk = motet_span_chunk(step->dst == MOTET_NONE ? step->src_at : step->dst_at, 0, run->plan->nchunks);
@@ -259,6 +278,9 @@ static motetResult_t prepare(struct motet_run *run)
                           comm->layout.lane_bytes);
     motet_tiling_make(&run->tiling, run->call, &run->reduction, plan, comm->rank_at, comm->layout.lane_bytes);
     run->in_place = is_in_place(run);
+    unsigned protocols = motet_tune_protocols(comm->tuner, run->call->collective);
+    run->inline_bytes = protocols & MOTET_PROTO_LL ? MOTET_INLINE : 0;
+    run->direct = comm->options.direct && (protocols & MOTET_PROTO_DIRECT);
     for (int i = 0; i < plan->nsteps; i++) {
         ntargets += (size_t)plan->steps[i].ntargets;
         size_t operands = (size_t)plan->steps[i].nsources + plan->steps[i].nsrc;

@@ -101,7 +101,7 @@ static motetResult_t find_source(const struct action *a, const struct motet_plan
     out->available = there - before >= bytes ? len : (there - before) / width(run, out->wide);
     if (slot->direct)
         out->at = slot->direct & 1 ? peer->endpoint->segment + (slot->direct >> 1) : (const char *)(uintptr_t)(slot->direct >> 1);
-    else if (a->step->n == 1 && bytes <= MOTET_INLINE)
+    else if (a->step->n == 1 && bytes <= run->inline_bytes)
         out->at = (const char *)slot->bytes;
     else
         out->at = peer->region + motet_layout_staging(layout, a->lane_index) + ((size_t)source->stage_at + (size_t)i) * place;
@@ -123,7 +123,7 @@ static size_t stage_offset(const struct action *a, int i)
 
 static bool is_inline(const struct action *a, size_t bytes)
 {
-    return a->step->n == 1 && bytes <= MOTET_INLINE;
+    return a->step->n == 1 && bytes <= a->run->inline_bytes;
 }
 
 /* Lines of the message that are there when the value is complete up to the cursor. */
