@@ -71,6 +71,8 @@ static void *run(void *pointer)
         exit(1);
     for (size_t i = 0; i < count; i++)
         data[i] = (int64_t)i * (self->rank + 1);
+    memset(arrived, 0, self->block * 8);
+    CALL(motetAllReduce(data, sum, count, motetInt64, motetSum, self->comm, NULL)); /* warm: pages, connections, schedule */
     CALL(motetBarrier(self->comm, NULL));
     double start = now_us();
     CALL(motetAllReduce(data, sum, count, motetInt64, motetSum, self->comm, NULL));
