@@ -119,23 +119,45 @@ static void add_chunks(char *text, const struct motet_schedule *schedule, const 
     add(text, "]");
 }
 
-/* "3", "all", "2..5", "0,4,8"; with `each`: "each", "each of 2..5". */
+/* Peers one apart: a run, or two if the own position stands between: "2..5", "2..3,5". */
+static void add_neighbours(char *text, const struct motet_schedule *schedule, struct motet_peers peers)
+{
+    int nranks = schedule->nranks, own = motet_mod(schedule->position - peers.first, nranks);
+    if (own > peers.n)
+        own = peers.n;
+    if (own > 0)
+        add_run(text, peers.first, own, nranks);
+    if (own > 0 && own < peers.n - 1)
+        add(text, ",");
+    if (own < peers.n - 1)
+        add_run(text, peers.first + own + 1, peers.n - own - 1, nranks);
+}
+
+/* Any peers, one by one; the middle of a long list is left out: "0,4,8", "0,2,..,14". */
+static void add_scattered(char *text, const struct motet_schedule *schedule, struct motet_peers peers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (count > 5 && i == 2) {
+            add(text, ",..");
+            i = count - 1;
+        }
+        add(text, "%s%d", i ? "," : "", motet_peers_at(peers, i, schedule->position, schedule->nranks));
+    }
+}
+
+/* "3", "all", "2..5", "0,4,8", never the own position; with `each`: "each", "each of 2..5". */
 static void add_peers(char *text, const struct motet_schedule *schedule, struct motet_peers peers, bool each)
 {
-    int nranks = schedule->nranks, stride = peers.stride ? peers.stride : 1;
-    int count = motet_peers_count(peers, schedule->position, nranks);
-    bool all = count == nranks - 1 && nranks > 2;
-    if (all) {
+    int count = motet_peers_count(peers, schedule->position, schedule->nranks);
+    if (count == schedule->nranks - 1 && schedule->nranks > 2) {
         add(text, each ? "each" : "all");
         return;
     }
     add(text, each && count > 1 ? "each of " : "");
-    if (count == 1)
-        add(text, "%d", motet_peers_at(peers, 0, schedule->position, nranks));
-    else if (stride == 1)
-        add_run(text, peers.first, peers.n, nranks);
+    if (peers.stride == 0 || peers.stride == 1)
+        add_neighbours(text, schedule, peers);
     else
-        add_runs(text, peers.first, 1, stride, peers.n, nranks);
+        add_scattered(text, schedule, peers, count);
 }
 
 static const char *step_verb(const struct motet_schedule *schedule, const struct motet_step *step, bool receives, bool sends)

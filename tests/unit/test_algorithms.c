@@ -273,6 +273,21 @@ static double power_of_two_doubling(int n) /* every rank sends everything log2 n
     return 1 << rounds == n ? (double)n * rounds : -1;
 }
 
+static double power_of_two_twice(int n)
+{
+    return n & (n - 1) ? -1 : twice_each_other(n);
+}
+
+static double power_of_two_once(int n)
+{
+    return n & (n - 1) ? -1 : each_other(n);
+}
+
+static double reduced_then_gathered(int n)
+{
+    return each_other(n) + blocks_of_others(n);
+}
+
 static double bruck_blocks(int n) /* block i travels once per bit of i */
 {
     double bits = 0;
@@ -300,6 +315,18 @@ static const struct {
     {MOTET_ALLREDUCE, "chain", twice_each_other, false},
     {MOTET_ALLREDUCE, "central", twice_each_other, false},
     {MOTET_ALLREDUCE, "recursive_doubling", power_of_two_doubling, true},
+    {MOTET_ALLREDUCE, "rabenseifner", power_of_two_twice, true},
+    {MOTET_ALLREDUCE, "hierarchical", twice_each_other, true},
+    {MOTET_ALLREDUCE, "circulant", twice_each_other, true},
+    {MOTET_REDUCE, "two_shot", reduced_then_gathered, false},
+    {MOTET_BROADCAST, "scatter_allgather", each_other, false},
+    {MOTET_BROADCAST, "hierarchical", each_other, false},
+    {MOTET_ALLGATHER, "neighbor", each_other, true},
+    {MOTET_ALLGATHER, "recursive_doubling", each_other, true},
+    {MOTET_ALLGATHER, "hierarchical", each_other, true},
+    {MOTET_REDUCESCATTER, "recursive_halving", power_of_two_once, true},
+    {MOTET_REDUCESCATTER, "hierarchical", each_other, true},
+    {MOTET_ALLTOALL, "hierarchical", each_other, true},
     {MOTET_ALLREDUCE, "torus2d", twice_each_other, true},
     {MOTET_REDUCE, "binomial", each_other, false},
     {MOTET_REDUCE, "chain", each_other, false},

@@ -304,10 +304,31 @@ static void test_print_shows_every_kind_of_step_set_and_flag(void **state)
                       "   3  reduce   scratch0[1,5,9,13] = partial0..partial1[2..3,6..7]\n"
                       "   4  copy        out[15,14,..,8] = scratch2[0,2,..,14]\n"
                       "round 2\n"
-                      "   5  send                          out[2*peer+1..2*peer+2]        -> each of 1,3,5,7\n"
+                      "   5  send                          out[2*peer+1..2*peer+2]        -> each of 1,3,7\n"
                       "   6  receive      out[0 each +3] = from each of 6..1\n"
-                      "   7  signal                                                       -> 1,3,5\n"
+                      "   7  signal                                                       -> 1,3\n"
                       "   8  await                         from all\n");
+    motet_schedule_free(&s);
+}
+
+static void test_print_names_peers_without_the_own_position(void **state)
+{
+    (void)state;
+    struct motet_schedule s = begin(9, 4, 1, 1);
+    s.stage_chunks = 1;
+    motet_send(&s, MOTET_INPUT, 0, 1, 8);
+    s.steps[0].to = (struct motet_peers){.first = 2, .n = 6, .stride = 1};
+    add(&s, (struct motet_step){.to = {.first = 4, .n = 3, .stride = 1}});
+    add(&s, (struct motet_step){.to = {.first = 7, .n = 7}});
+    add(&s, (struct motet_step){.to = {.first = 3, .n = 2}});
+    add(&s, (struct motet_step){.from = {.first = 1, .n = 7, .stride = 5}});
+    assert_prints(&s, "position 4 of 9: 1 block of 1 part, 5 steps in 1 round, stages 1 of 1 chunk\n"
+                      "round 0\n"
+                      "   0  send     in[all]        -> 2..3,5..7\n"
+                      "   1  signal                  -> 5..6\n"
+                      "   2  signal                  -> 7..3\n"
+                      "   3  signal                  -> 3\n"
+                      "   4  await    from 1,6,..,8\n");
     motet_schedule_free(&s);
 }
 
@@ -327,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_expand_of_one_rank_leaves_local_steps),
         cmocka_unit_test(test_print_shows_two_shot_in_three_lines),
         cmocka_unit_test(test_print_shows_every_kind_of_step_set_and_flag),
+        cmocka_unit_test(test_print_names_peers_without_the_own_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
