@@ -74,6 +74,12 @@ motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tu
     return motetSuccess;
 }
 
+unsigned motet_tune_protocols(const struct motet_tuner *tuner, enum motet_collective collective)
+{
+    (void)tuner, (void)collective;
+    return MOTET_PROTO_LL | MOTET_PROTO_SIMPLE | MOTET_PROTO_DIRECT;
+}
+
 static inline void sim_choose(motetComm_t comm, const struct motet_algorithm *row)
 {
     comm->tuner->row = row;
