@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What every transport of the table must do, checked through endpoints between two processes (P2P/direct: between two ranks of one).
  * A new row is tested here without an edit. */
+/* test: timeout=600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -624,6 +625,6 @@ int main(void)
         cmocka_unit_test(test_transport_survives_a_storm_of_signals),
         cmocka_unit_test(test_direct_own_process_maps_itself_and_gets_its_own_messages),
     };
-    alarm(280);
+    alarm(PAIR_SANITIZED ? 2000 : 580);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
