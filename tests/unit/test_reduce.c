@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every datatype, operation and instruction set of the reduction kernels against the oracle, bit for bit. */
+/* test: timeout=300 */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -564,6 +564,5 @@ int main(void)
         cmocka_unit_test(test_reduce_unusual_float_mode_changes_no_bit_and_is_kept),
         cmocka_unit_test(test_copy_every_length_copies_exactly),
     };
-    alarm(240);
     return cmocka_run_group_tests_name("reduce", tests, make_buffers, free_buffers);
 }
