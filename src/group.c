@@ -15,6 +15,13 @@ struct entry {
     motetStream_t stream;
 };
 
+/* A stream that has messages in a batch which runs on another one: each waits for the other's work before it. */
+struct join {
+    struct motet_op *batch;
+    motetStream_t stream;
+    motetStream_t primary; /* where the batch runs; known at launch */
+};
+
 struct job {
     motetResult_t (*run)(void *);
     void (*drop)(void *);
@@ -31,6 +38,8 @@ static _Thread_local struct {
     char text[MOTET_ERROR_TEXT_MAX];
     struct entry *entries;
     int nentries, entry_capacity;
+    struct join *joins;
+    int njoins, join_capacity;
     struct job *jobs;
     int njobs, job_capacity;
 } group;
@@ -86,6 +95,25 @@ motetResult_t motet_group_collective(motetComm_t comm, struct motet_call *call, 
     return add(motet_op_collective(comm, call), stream, group.nentries);
 }
 
+/* A message on `stream` becomes part of a batch. A message of the caller (NULL) makes the batch the caller's: it must be complete when
+ * GroupEnd returns. */
+static motetResult_t join(struct entry *entry, motetStream_t stream)
+{
+    if (entry->stream == stream)
+        return motetSuccess;
+    if (!stream) {
+        stream = entry->stream;
+        entry->stream = NULL;
+    }
+    for (int i = 0; i < group.njoins; i++)
+        if (group.joins[i].batch == entry->op && group.joins[i].stream == stream)
+            return motetSuccess;
+    if (!grow((void **)&group.joins, group.njoins, &group.join_capacity, sizeof *group.joins))
+        return motet_fail(motetSystemError, "out of memory in a group");
+    group.joins[group.njoins++] = (struct join){.batch = entry->op, .stream = stream};
+    return motetSuccess;
+}
+
 motetResult_t motet_group_message(motetComm_t comm, const struct motet_transfer *transfer, motetStatus_t *status,
                                   motetStream_t stream)
 {
@@ -94,7 +122,10 @@ motetResult_t motet_group_message(motetComm_t comm, const struct motet_transfer 
         first++;
     if (first == group.nentries || group.entries[first].op->call)
         TRY(add(motet_op_batch(comm), stream, first));
-    return motet_group_failed(motet_op_add(group.entries[first].op, transfer, status));
+    motetResult_t result = join(&group.entries[first], stream);
+    if (result == motetSuccess)
+        result = motet_op_add(group.entries[first].op, transfer, status);
+    return motet_group_failed(result);
 }
 
 motetResult_t motet_group_job(motetResult_t (*run)(void *), void (*drop)(void *), void *context)
@@ -183,10 +214,44 @@ static int collect(motetStream_t stream, struct motet_op **ops)
     return n;
 }
 
+/* What is called on `follower` from now on waits for what has been called on `leader`. */
+static motetResult_t follow(motetStream_t follower, motetStream_t leader)
+{
+    motetEvent_t event;
+    TRY(motet_event_create(&event));
+    motetResult_t result = motet_event_record(event, leader);
+    if (result == motetSuccess)
+        result = motet_stream_wait_event(follower, event);
+    motetResult_t destroyed = motet_event_destroy(event);
+    return result != motetSuccess ? result : destroyed;
+}
+
+/* Batches wait for the earlier work of all streams that have messages in them. */
+static motetResult_t follow_joined(void)
+{
+    for (int i = 0; i < group.njoins; i++) {
+        for (int e = 0; e < group.nentries; e++)
+            if (group.entries[e].op == group.joins[i].batch)
+                group.joins[i].primary = group.entries[e].stream;
+        TRY(follow(group.joins[i].primary, group.joins[i].stream));
+    }
+    return motetSuccess;
+}
+
+/* Later work of those streams waits for the batches; where the caller drives one, it is over before there is any. */
+static motetResult_t precede_joined(void)
+{
+    motetResult_t result = motetSuccess;
+    for (int i = 0; i < group.njoins && result == motetSuccess; i++)
+        if (group.joins[i].primary)
+            result = follow(group.joins[i].stream, group.joins[i].primary);
+    return result;
+}
+
 /* Operations on streams go to their streams, together; the others are driven here to their end. */
 static motetResult_t launch(struct motet_op **ops)
 {
-    motetResult_t result = motetSuccess;
+    TRY(follow_joined());
     number_collectives();
     for (int i = 0; i < group.nentries; i++)
         motet_queue_append(group.entries[i].op);
@@ -198,9 +263,10 @@ static motetResult_t launch(struct motet_op **ops)
                 if (!group.entries[e].op && group.entries[e].stream == stream)
                     group.entries[e] = (struct entry){ops[k++], NULL};
     }
+    motetResult_t result = precede_joined();
     int n = collect(NULL, ops);
-    if (n > 0)
-        result = motet_queue_drive(ops, n);
+    motetResult_t driven = n > 0 ? motet_queue_drive(ops, n) : motetSuccess;
+    result = driven != motetSuccess ? driven : result;
     for (int i = 0; i < n; i++)
         motet_op_free(ops[i]);
     group.nentries = 0;
@@ -231,6 +297,7 @@ static void drop_all(bool jobs)
     for (int i = 0; jobs && i < group.njobs; i++)
         group.jobs[i].drop(group.jobs[i].context);
     free(group.entries);
+    free(group.joins);
     free(group.jobs);
     memset(&group, 0, sizeof group);
 }

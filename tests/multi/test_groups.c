@@ -124,6 +124,52 @@ static void test_group_of_collectives_and_messages_gives_each_result(void **stat
     run_everywhere(fused);
 }
 
+static void fill_late(void *pointer)
+{
+    world_sleep_ms(50);
+    probe_fill(pointer, 30000, 5, 5);
+}
+
+/* Messages of one group on several streams and on none: each stream's earlier work comes before, its later work after. */
+static int several_streams(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { N = 30000 };
+    static __thread int64_t out[2][N], in[2][N], copy[N];
+    motetStream_t sending, receiving;
+    int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+    (void)argument;
+    CALL(motetStreamCreate(&sending));
+    CALL(motetStreamCreate(&receiving));
+    for (int round = 0; round < 4; round++) {
+        memset(in, 0xA5, sizeof in);
+        memset(out[0], 0x5A, sizeof out[0]);
+        probe_fill(out[1], N, rank, round);
+        CALL(motetLaunchHostFunc(sending, fill_late, out[0])); /* the send must wait for it */
+        CALL(motetGroupStart());
+        CALL(motetRecv(in[0], N, motetInt64, previous, comm, receiving));
+        CALL(motetSend(out[0], N, motetInt64, next, comm, sending));
+        if (round & 1) {
+            CALL(motetSend(out[1], N, motetInt64, next, comm, NULL));
+            CALL(motetRecv(in[1], N, motetInt64, previous, comm, NULL));
+        }
+        CALL(motetGroupEnd());
+        CHECK(!(round & 1) || probe_is(in[1], N, previous, round));
+        CALL(motetAllReduce(in[0], copy, N, motetInt64, motetMax, comm, receiving));
+        CALL(motetStreamSynchronize(receiving));
+        CHECK(probe_is(in[0], N, 5, 5) && probe_is(copy, N, 5, 5));
+        CALL(motetStreamSynchronize(sending));
+    }
+    CALL(motetStreamDestroy(sending));
+    CALL(motetStreamDestroy(receiving));
+    return 0;
+}
+
+static void test_group_messages_on_several_streams_obey_each(void **state)
+{
+    (void)state;
+    run_everywhere(several_streams);
+}
+
 /* One thread, three communicators of all ranks and sizes 2 and 4, all driven in one group, on NULL and on streams. */
 static int many_comms(motetComm_t unused, int unused_rank, int unused_nranks, const void *argument)
 {
@@ -233,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_group_exchange_at_every_size_completes),
         cmocka_unit_test(test_group_messages_of_a_pair_stay_in_order),
         cmocka_unit_test(test_group_of_collectives_and_messages_gives_each_result),
+        cmocka_unit_test(test_group_messages_on_several_streams_obey_each),
         cmocka_unit_test(test_group_of_several_communicators_completes),
         cmocka_unit_test(test_group_of_inits_makes_one_communicator),
         cmocka_unit_test(test_group_with_an_argument_error_starts_nothing),

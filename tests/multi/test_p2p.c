@@ -207,10 +207,10 @@ static int on_stream(motetComm_t comm, int rank, int nranks, const void *argumen
         CALL(motetRecv(in[m], N, motetInt64, previous, comm, receiving));
         CALL(motetGroupEnd());
     }
-    CALL(motetStreamSynchronize(sending));
-    CALL(motetStreamSynchronize(receiving));
+    CALL(motetStreamSynchronize(receiving)); /* each stream's operations, on whatever stream the group's others are */
     for (int m = 0; m < 3; m++)
         CHECK(probe_is(in[m], N, previous, m));
+    CALL(motetStreamSynchronize(sending));
     CALL(motetStreamDestroy(sending));
     CALL(motetStreamDestroy(receiving));
     return 0;
