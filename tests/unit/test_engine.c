@@ -229,6 +229,72 @@ static void test_engine_narrow_value_kept_wide_is_sent_narrow(void **state)
         }
 }
 
+/* ---- Calls that differ ---- */
+
+static struct motet_run *start_one(struct sim_world *world, int rank, const struct motet_algorithm *row, size_t count,
+                                   motetDataType_t dtype, motetRedOp_t op, char *buffer)
+{
+    struct motet_call *call = calloc(1, sizeof *call);
+    struct motet_run *run;
+    SIM_REQUIRE(call);
+    *call = (struct motet_call){.collective = row->collective,
+                                .name = "AllReduce",
+                                .send = buffer,
+                                .recv = buffer,
+                                .count = count,
+                                .dtype = dtype,
+                                .op = op};
+    sim_choose(world->comms[rank], row);
+    assert_int_equal(motet_engine_start(world->comms[rank], call, &run), motetSuccess);
+    return run;
+}
+
+/* Rank 1 makes another call than the others: all have the error, with both calls, though a remote rank must be asked for its own. */
+static void test_engine_calls_differ_every_rank_hears_both(void **state)
+{
+    (void)state;
+    static struct sim_world world;
+    static char buffers[3][8000];
+    const struct {
+        size_t count;
+        motetDataType_t dtype;
+        motetRedOp_t op;
+        const char *text;
+    } others[] = {{999, motetInt32, motetSum, "rank 1 called AllReduce(999 x int32, sum)"},
+                  {1000, motetFloat32, motetSum, "rank 1 called AllReduce(1000 x float32, sum)"},
+                  {1000, motetInt32, motetMax, "rank 1 called AllReduce(1000 x int32, max)"}};
+    for (int placement = 0; placement < SIM_NPLACEMENTS; placement++)
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+            const struct motet_algorithm *row = motet_algorithm_find(MOTET_ALLREDUCE, "two_shot");
+            struct motet_run *runs[3];
+            int left = 3, failed[3] = {0};
+            sim_world_open(&world, &(struct sim_options){.nranks = 3, .placement = (enum sim_placement)placement, .seed = 850 + i});
+            for (int r = 0; r < 3; r++)
+                runs[r] = r == 1 ? start_one(&world, r, row, others[i].count, others[i].dtype, others[i].op, buffers[r])
+                                 : start_one(&world, r, row, 1000, motetInt32, motetSum, buffers[r]);
+            for (int turn = 0; left > 0; turn++) {
+                int r = (int)sim_random(&world, 3);
+                bool moved = false;
+                motetResult_t result = failed[r] ? motetInProgress : motet_engine_progress(runs[r], &moved);
+                motet_comm_poll(world.comms[r], &moved);
+                result = result == motetInProgress && !failed[r] ? motet_comm_check(world.comms[r]) : result;
+                if (result != motetSuccess && result != motetInProgress) {
+                    assert_int_equal(result, motetInvalidUsage);
+                    failed[r] = 1;
+                    left--;
+                }
+                assert_true(turn < 100000);
+            }
+            for (int r = 0; r < 3; r++) {
+                const char *text = world.comms[r]->control->fault.text;
+                if (!strstr(text, others[i].text) || !strstr(text, "called AllReduce(1000 x int32, sum)"))
+                    fail_msg("rank %d: %s", r, text);
+                motet_engine_end(runs[r]);
+            }
+            sim_world_close(&world);
+        }
+}
+
 /* ---- Bytes ---- */
 
 static uint64_t bytes_of_call(enum sim_placement placement, int nranks, enum motet_collective collective, const char *name,
@@ -286,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_engine_streams_without_room_give_the_oracles_bits),
         cmocka_unit_test(test_engine_in_place_input_stays_until_it_has_been_sent),
         cmocka_unit_test(test_engine_narrow_value_kept_wide_is_sent_narrow),
+        cmocka_unit_test(test_engine_calls_differ_every_rank_hears_both),
         cmocka_unit_test(test_engine_round_robin_ranks_ring_moves_no_more_bytes_between_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
