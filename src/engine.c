@@ -527,14 +527,24 @@ void motet_engine_describe(void *context, char *text, size_t len)
         snprintf(text, len, "%s #%lu", run->call->name, (unsigned long)run->seq);
 }
 
+/* Whether a tile that has not begun still waits for a message of the rank at `position`: the tile may wait for its lane only. */
+static bool coming_tile_needs(struct motet_run *run, size_t tile, int position)
+{
+    struct motet_lane lane = {.tile = tile, .steps = run->lanes[0].steps}; /* steps: for their addresses only */
+    for (int s = 0; s < run->plan->nsteps; s++)
+        if (motet_step_needs(run, &lane, lane_of(run, tile), s, position))
+            return true;
+    return false;
+}
+
 bool motet_engine_needs(void *context, motetComm_t comm, int position)
 {
     struct motet_run *run = context;
     const struct motet_plan *plan = run->plan;
     if (run->comm != comm || run->trivial || !plan)
         return false;
-    for (int i = 0; run->next_tile < run->tiling.ntiles && i < plan->nwriters; i++)
-        if (plan->writers[i] == position)
+    for (size_t tile = run->next_tile; tile < run->tiling.ntiles; tile++)
+        if (coming_tile_needs(run, tile, position))
             return true;
     for (uint32_t i = 0; i < comm->layout.nlanes; i++)
         for (int s = run->lanes[i].prefix; run->lanes[i].active && s < plan->nsteps; s++)
