@@ -35,9 +35,9 @@
 
 enum motet_plane {
     MOTET_NONE,
-    MOTET_INPUT,  /* the caller's send buffer; never written */
-    MOTET_OUTPUT, /* the caller's receive buffer; may be the same memory as INPUT */
-    MOTET_SCRATCH, /* + k, k < MOTET_PLANES_EACH: private memory of elements */
+    MOTET_INPUT,                       /* the caller's send buffer; never written */
+    MOTET_OUTPUT,                      /* the caller's receive buffer; may be the same memory as INPUT */
+    MOTET_SCRATCH,                     /* + k, k < MOTET_PLANES_EACH: private memory of elements */
     MOTET_PARTIAL = MOTET_SCRATCH + 3, /* + k: private memory of accumulators */
     MOTET_NPLANES = MOTET_PARTIAL + 3,
 };
@@ -61,8 +61,9 @@ enum motet_step_flag {
 struct motet_step {
     struct motet_peers from, to;
     struct motet_span dst_at, src_at;
-    int32_t n;    /* chunks per message */
-    int32_t each; /* not 0: one step per peer in one row. The i-th peer (own position counts in i and is skipped) gets spans whose `first`
+    int32_t n; /* chunks per message */
+    int32_t
+        each; /* not 0: one step per peer in one row. The i-th peer (own position counts in i and is skipped) gets spans whose `first`
                      is shifted by i * each. Exactly one of from, to may then name peers. */
     uint8_t dst, src, nsrc, flags;
 };
@@ -97,7 +98,8 @@ struct motet_step *motet_schedule_append(struct motet_schedule *schedule);
 void motet_send(struct motet_schedule *schedule, enum motet_plane src, int at, int n, int to);
 void motet_recv(struct motet_schedule *schedule, enum motet_plane dst, int at, int n, int from);
 /* dst = from (+) src at the same chunks; wide: the arriving data is accumulators. */
-void motet_recv_reduce(struct motet_schedule *schedule, enum motet_plane dst, enum motet_plane src, int at, int n, int from, bool wide);
+void motet_recv_reduce(struct motet_schedule *schedule, enum motet_plane dst, enum motet_plane src, int at, int n, int from,
+                       bool wide);
 void motet_copy_chunks(struct motet_schedule *schedule, enum motet_plane dst, int dst_at, enum motet_plane src, int src_at, int n);
 
 /* Ends the current round, if it has steps. */
@@ -146,7 +148,8 @@ void motet_schedule_expand(struct motet_schedule *schedule);
 
 /* Facts of a step that follow from the rules above, in one place for every reader (each == 0).  Operands: peers + local planes. */
 int motet_step_operands(const struct motet_step *step, int position, int nranks);
-bool motet_step_finishes(const struct motet_step *step, int position, int nranks); /* stores a combination or a wide value in OUTPUT/SCRATCH */
+bool motet_step_finishes(const struct motet_step *step, int position,
+                         int nranks); /* stores a combination or a wide value in OUTPUT/SCRATCH */
 bool motet_step_sends_wide(const struct motet_step *step, int position, int nranks);
 static inline bool motet_plane_is_wide(int plane)
 {
