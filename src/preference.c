@@ -88,7 +88,7 @@ static motetResult_t name_algorithm(struct list *list, const char *token)
 
 static motetResult_t name_protocol(struct list *list, const char *token)
 {
-    static bool said; /* once per process is what users want; a race says it twice */
+    static bool said; /* once per process, however many communicators it has */
     static const struct {
         const char *name;
         enum motet_protocol protocol;
