@@ -167,6 +167,7 @@ static void shelve(motetComm_t comm)
 {
     motetComm_t oldest = NULL;
     pthread_mutex_destroy(&comm->queue_lock);
+    pthread_mutex_destroy(&comm->peers_lock);
     memset(comm, 0, sizeof *comm);
     pthread_mutex_lock(&shelf.lock);
     if (shelf.count == SHELF) {
@@ -187,6 +188,7 @@ motetComm_t motet_comm_new(const struct motet_options *options)
     comm->magic = MOTET_COMM_INIT_MAGIC;
     comm->options = *options;
     pthread_mutex_init(&comm->queue_lock, NULL);
+    pthread_mutex_init(&comm->peers_lock, NULL);
     atomic_init(&comm->init_state, motetInProgress);
     return comm;
 }
@@ -248,7 +250,7 @@ static motetResult_t open_windows(motetComm_t comm, struct motet_endpoint *const
 }
 
 /* Brings peers from rank order into position order, and finds the ranks that share memory with this one. */
-static motetResult_t place_peers(motetComm_t comm, const struct whereabouts *const *where)
+static motetResult_t place_peers_locked(motetComm_t comm, const struct whereabouts *const *where)
 {
     struct motet_peer *by_rank = comm->peers;
     int host = 0;
@@ -274,6 +276,15 @@ static motetResult_t place_peers(motetComm_t comm, const struct whereabouts *con
     comm->local_mask = 1ull << (comm->peers[comm->position].local_index % 64);
     free(by_rank);
     return motetSuccess;
+}
+
+static motetResult_t place_peers(motetComm_t comm, const struct whereabouts *const *where)
+{
+    pthread_mutex_lock(&comm->peers_lock);
+    motetResult_t result = place_peers_locked(comm, where);
+    comm->placed = result == motetSuccess;
+    pthread_mutex_unlock(&comm->peers_lock);
+    return result;
 }
 
 static void log_channels(motetComm_t comm)

@@ -68,7 +68,10 @@ struct motetComm {
     int nmapped;                 /* ranks whose regions are mapped, itself included */
     int ncpus;                   /* CPUs of this host that the local ranks share */
     int crowd_ranks, crowd_cpus; /* of the host whose ranks outnumber its CPUs most */
-    struct motet_peer *peers;    /* by position; peers[position] is this rank itself */
+    /* Until `placed`, peers are by rank, and the service thread may look at them already: handlers hold the lock, and so does placing. */
+    pthread_mutex_t peers_lock;
+    bool placed;
+    struct motet_peer *peers; /* by position; peers[position] is this rank itself */
     struct motet_layout layout;
     char *region;                       /* own region, in the segment */
     struct motet_control_area *control; /* start of the own region */
@@ -96,8 +99,9 @@ struct motetComm {
     /* Operations waiting for their turn (queue.c), in call order. */
     pthread_mutex_t queue_lock;
     struct motet_op *_Atomic queue_first, *queue_last;
-    _Atomic(pid_t) caller;  /* thread inside a call, 0: none */
-    _Atomic(_Bool) closing; /* somebody is freeing it */
+    _Atomic(pid_t) caller;    /* thread inside a call, 0: none */
+    _Atomic(_Bool) closing;   /* somebody is freeing it */
+    _Atomic(_Bool) abandoned; /* Abort no longer waits for calls to leave: the last one frees */
 
     /* State. */
     _Atomic(_Bool) abort;    /* set by Abort: every wait ends */
@@ -189,6 +193,9 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiti
 
 /* Ends the wait: takes back announcements. Every wait_begin needs one. */
 void motet_wait_end(struct motet_wait *wait);
+
+/* Every running thread of the ranks' processes passes a full memory barrier; for slow paths that save fast ones a fence. */
+void motet_wait_barrier(void);
 
 /* After publishing something local peers may sleep for: one load when nobody sleeps. */
 void motet_comm_wake(motetComm_t comm);

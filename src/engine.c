@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,6 +24,9 @@
 #define DIRECT_FROM_BYTES (16 * 1024)
 
 #define ALL_TILES 0xffffffffull
+
+#define READERS_NS \
+    (2ull * 1000 * 1000 * 1000) /* for readers of a failed call to leave it: they are awake, so this is for stopped ones */
 
 void motet_call_free(struct motet_call *call)
 {
@@ -344,8 +348,10 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
     run->call = call;
     run->waits_for = -1;
     number_and_record(run);
-    TRY(motet_comm_check(comm));
     atomic_store_explicit(&comm->control->cpu, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&comm->control->inside, run->seq,
+                          memory_order_relaxed); /* before the look at faults: see wait_for_readers */
+    TRY(motet_comm_check(comm));
     TRY(motet_reduction_init(&run->reduction, call->dtype, motet_collective_reduces(call->collective) ? call->op : motetSum,
                              comm->nranks));
     run->trivial = moves_nothing(call, comm->nranks);
@@ -366,12 +372,34 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
     return motetSuccess;
 }
 
+/* The operation failed while peers may be copying from the caller's buffers, which the caller may free when it hears of it: waits until they
+ * have left the call. Ranks that are not inside yet will see the fault before they read: they store `inside`, then look for faults; this
+ * rank's process has the fault stored, passes a barrier on behalf of both, then looks at `inside`. */
+static void wait_for_readers(struct motet_run *run)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    uint64_t deadline_ns = motet_now_ns() + READERS_NS;
+    motet_wait_barrier();
+    for (int i = 0; i < run->plan->nreaders; i++) {
+        const struct motet_peer *peer = &run->comm->peers[run->plan->readers[i]];
+        while (peer->mapped && !atomic_load(&peer->dead) && atomic_load(&motet_region_control(peer->region)->inside) == run->seq &&
+               motet_now_ns() < deadline_ns) {
+            motet_doorbell_ring(peer->endpoint);
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
 void motet_engine_end(struct motet_run *run)
 {
     if (!run)
         return;
-    if (run->record && run->record->state == MOTET_RECORD_STARTED)
+    atomic_store_explicit(&run->comm->control->inside, 0, memory_order_release);
+    if (run->record && run->record->state == MOTET_RECORD_STARTED) {
         note_end(run->record, MOTET_RECORD_FAILED);
+        if (run->any_direct)
+            wait_for_readers(run);
+    }
     if (run->lanes) {
         free(run->lanes[0].steps);
         free(run->lanes[0].served);

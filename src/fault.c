@@ -64,9 +64,11 @@ static motetResult_t fault(motetComm_t comm, motetResult_t code, const char *tex
     struct motet_fault_record *own = &comm->control->fault;
     if (store(own, code, text)) {
         WARN(MOTET_LOG_COLL, "communicator %s rank %d: %s", comm->options.name, comm->rank, text);
-        tell_remote_ranks(comm, code, text);
+        if (comm->placed)
+            tell_remote_ranks(comm, code, text);
     }
-    store_in_local_ranks(comm, code, text);
+    if (comm->placed)
+        store_in_local_ranks(comm, code, text);
     int none = motetSuccess;
     atomic_compare_exchange_strong(&comm->async_error, &none, (int)code);
     return code;
@@ -255,20 +257,27 @@ static void take_death(motetComm_t comm, const struct motet_endpoint *from)
     motet_doorbell_ring_self();
 }
 
-void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len)
+static void control(motetComm_t comm, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len)
 {
-    motetComm_t comm = context;
     if (kind == MOTET_CONTROL_DEATH)
         take_death(comm, from);
     else if (kind == MOTET_CONTROL_FAULT && len == sizeof(struct fault_message))
         take_fault(comm, bytes);
-    else if (kind == MOTET_CONTROL_AUDIT && len == sizeof(struct audit_message))
+    else if (comm->placed && kind == MOTET_CONTROL_AUDIT && len == sizeof(struct audit_message))
         answer_audit(comm, bytes);
-    else if (kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {
+    else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {
         const struct audit_message *answer = bytes;
         if (answer->known && answer->position >= 0 && answer->position < comm->nranks)
             compare(comm, answer->position, answer->seq, &answer->record);
     }
+}
+
+void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len)
+{
+    motetComm_t comm = context;
+    pthread_mutex_lock(&comm->peers_lock);
+    control(comm, from, kind, bytes, len);
+    pthread_mutex_unlock(&comm->peers_lock);
 }
 
 /* A peer died and an operation needs it: says so to everybody. */

@@ -70,16 +70,20 @@ void motet_queue_append(struct motet_op *op)
     pthread_mutex_unlock(&comm->queue_lock);
 }
 
-/* The operation at the head is complete. Another thread may be waiting for its turn. */
+/* The operation at the head is complete. Another thread may wait for its turn, or for the end of the queue, and then free the
+ * communicator: it is not touched after the unlock. */
 static void leave_queue(struct motet_op *op)
 {
     motetComm_t comm = op->comm;
     pthread_mutex_lock(&comm->queue_lock);
     struct motet_op *next = op->next;
+    bool ring = next || atomic_load(&comm->caller), last = !next && atomic_load(&comm->abandoned);
     atomic_store(&comm->queue_first, next);
     pthread_mutex_unlock(&comm->queue_lock);
-    if (next || atomic_load(&comm->caller))
-        motet_doorbell_ring_self(); /* a caller may wait for its turn, or for the end of the queue */
+    if (ring)
+        motet_doorbell_ring_self();
+    if (last)
+        motet_comm_close_if_idle(comm);
 }
 
 static motetResult_t start(struct motet_op *op)
@@ -279,14 +283,23 @@ motetResult_t motet_comm_enter(motetComm_t comm, const char *function)
 
 void motet_comm_leave(motetComm_t comm)
 {
-    atomic_store(&comm->caller, 0); /* sequentially consistent: see close_if_idle */
-    if (__builtin_expect(atomic_load(&comm->abort), 0))
+    bool abandoned = __builtin_expect(atomic_load(&comm->abandoned), 0);
+    atomic_store_explicit(&comm->caller, 0, memory_order_release); /* the last touch, unless nobody else is left to free it */
+    if (abandoned)
         motet_comm_close_if_idle(comm);
+}
+
+bool motet_comm_is_idle(motetComm_t comm)
+{
+    pthread_mutex_lock(&comm->queue_lock);
+    bool idle = atomic_load(&comm->caller) == 0 && !atomic_load(&comm->queue_first);
+    pthread_mutex_unlock(&comm->queue_lock);
+    return idle;
 }
 
 bool motet_comm_close_if_idle(motetComm_t comm)
 {
-    if (atomic_load(&comm->caller) != 0 || atomic_load(&comm->queue_first) != NULL)
+    if (!motet_comm_is_idle(comm))
         return false;
     if (!atomic_exchange(&comm->closing, true))
         motet_comm_close(comm);

@@ -54,7 +54,10 @@ motetResult_t motet_comm_enter(motetComm_t comm, const char *function);
 motetResult_t motet_comm_claim(motetComm_t comm, const char *function);
 void motet_comm_leave(motetComm_t comm);
 
-/* Closes an aborted communicator when no thread is inside and no operation is left; true if it is gone (or another thread does it). */
+/* Whether no thread is inside and no operation is left. */
+bool motet_comm_is_idle(motetComm_t comm);
+
+/* Closes an aborted communicator if it is idle; true if it is gone. For Abort, and for the last to leave once Abort has given up waiting. */
 bool motet_comm_close_if_idle(motetComm_t comm);
 
 #endif

@@ -52,11 +52,11 @@ struct motet_run {
     const struct motet_plan *plan;
     struct motet_tiling tiling;
     uint64_t seq;
-    uint64_t call_word;     /* {history32, seq32} */
-    size_t inline_bytes; /* messages up to this fit in their slot's line; the same on all ranks */
-    bool in_place, trivial; /* trivial: nothing to move (zero elements): complete at once */
+    uint64_t call_word;                   /* {history32, seq32} */
+    size_t inline_bytes;                  /* messages up to this fit in their slot's line; the same on all ranks */
+    bool in_place, trivial;               /* trivial: nothing to move (zero elements): complete at once */
     bool has_streams, direct, any_direct; /* direct: allowed; any_direct: used */
-    uint8_t *sending; /* enum motet_sending by step */
+    uint8_t *sending;                     /* enum motet_sending by step */
     struct motet_lane *lanes;
     size_t next_tile, tiles_done; /* tiles begun; tiles complete, all before included */
     uint64_t done;                /* own done word */

@@ -54,6 +54,7 @@ static struct {
     motetStream_t streams;
     int nstreams;
     uint64_t submitted; /* items ever */
+    motetComm_t comm;   /* the progress thread waits in it */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 /* ---- Items. The lock is held. ---- */
@@ -138,12 +139,8 @@ static bool progress_ops(struct item *item, bool *moved, struct motet_op **waiti
 
 static void free_ops(struct item *item)
 {
-    for (int i = 0; i < item->nops; i++) {
-        motetComm_t comm = item->ops[i]->comm;
+    for (int i = 0; i < item->nops; i++)
         motet_op_free(item->ops[i]);
-        if (atomic_load(&comm->abort))
-            motet_comm_close_if_idle(comm);
-    }
 }
 
 /* Works on the head of a stream. Called and returns with the lock held; gives it up while it works. *waiting: the operation that waits. */
@@ -185,14 +182,24 @@ static bool work_on_all(bool *moved, struct motet_op **waiting)
     return any;
 }
 
+/* The progress thread's wait is over: it lets go of the communicator it waited in. The lock is held. */
+static void end_wait(struct motet_wait *wait)
+{
+    motet_wait_end(wait);
+    *wait = (struct motet_wait){0};
+    if (all.comm)
+        pthread_cond_broadcast(&all.done); /* motet_stream_forget */
+    all.comm = NULL;
+}
+
 /* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
-static void wait_for(struct motet_wait *wait, motetComm_t *comm, struct motet_op *waiting)
+static void wait_for(struct motet_wait *wait, struct motet_op *waiting)
 {
     static const struct motet_waiting questions = {.describe = motet_op_describe, .needs = motet_op_needs};
-    if (*comm != waiting->comm) {
-        motet_wait_end(wait);
-        *comm = waiting->comm;
-        motet_wait_begin(wait, comm, 1);
+    if (all.comm != waiting->comm) {
+        end_wait(wait);
+        all.comm = waiting->comm;
+        motet_wait_begin(wait, &all.comm, 1);
     }
     uint64_t seen = all.submitted;
     all.asleep = wait->asleep_announced;
@@ -204,27 +211,31 @@ static void wait_for(struct motet_wait *wait, motetComm_t *comm, struct motet_op
         motet_wait_progressed(wait);
 }
 
+void motet_stream_forget(motetComm_t comm)
+{
+    pthread_mutex_lock(&all.lock);
+    while (all.comm == comm)
+        pthread_cond_wait(&all.done, &all.lock);
+    pthread_mutex_unlock(&all.lock);
+}
+
 static void *progress_thread(void *generation)
 {
     struct motet_wait wait = {0};
-    motetComm_t comm = NULL;
     pthread_setname_np(pthread_self(), "motet-progress");
     pthread_mutex_lock(&all.lock);
     while (all.generation == (uintptr_t)generation) {
         bool moved = false;
         struct motet_op *waiting;
-        if (!work_on_all(&moved, &waiting)) {
-            motet_wait_end(&wait);
-            comm = NULL;
-            wait = (struct motet_wait){0};
+        bool any = work_on_all(&moved, &waiting);
+        if (moved || !any)
+            end_wait(&wait);
+        if (!any)
             pthread_cond_wait(&all.work, &all.lock);
-        } else if (moved) {
-            motet_wait_progressed(&wait);
-        } else if (waiting) {
-            wait_for(&wait, &comm, waiting);
-        }
+        else if (!moved && waiting)
+            wait_for(&wait, waiting);
     }
-    motet_wait_end(&wait);
+    end_wait(&wait);
     pthread_mutex_unlock(&all.lock);
     return NULL;
 }

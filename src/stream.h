@@ -15,6 +15,9 @@ motetResult_t motet_stream_synchronize(motetStream_t stream);
  * group has for this stream. The stream owns them. Never blocks. On failure the caller still owns them. */
 motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n);
 
+/* Returns when the progress thread touches the communicator, which is idle, no more. */
+void motet_stream_forget(motetComm_t comm);
+
 /* Whether the handle is a live stream. */
 motetResult_t motet_stream_check(motetStream_t stream, const char *function);
 

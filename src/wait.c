@@ -64,13 +64,18 @@ static bool must_share_cpu(motetComm_t comm)
     return false;
 }
 
+void motet_wait_barrier(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
+        atomic_thread_fence(memory_order_seq_cst); /* old kernels: the 100 ms look-around of sleepers covers what is left */
+}
+
 static void announce_sleep(struct motet_wait *wait)
 {
     wait->ticket = motet_doorbell_ticket();
     for (int i = 0; i < wait->ncomms; i++)
         atomic_fetch_or(&wait->comms[i]->leader->sleepers, wait->comms[i]->local_mask);
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
-        atomic_thread_fence(memory_order_seq_cst); /* old kernels: the 100 ms look-around covers what is left */
+    motet_wait_barrier();
     wait->asleep_announced = true;
 }
 

@@ -286,6 +286,7 @@ motetResult_t motetCommDestroy(motetComm_t comm)
         pthread_join(comm->init_thread, NULL);
     INFO(MOTET_LOG_INIT | MOTET_LOG_DESTROY, "comm %p rank %d nranks %d - Destroy COMPLETE", (void *)comm, comm->rank,
          comm->nranks);
+    motet_stream_forget(comm);
     motet_comm_close(comm);
     return result;
 }
@@ -305,9 +306,17 @@ motetResult_t motetCommAbort(motetComm_t comm)
     if (comm->magic == MOTET_COMM_MAGIC)
         motet_comm_tell_abort(comm);
     uint64_t deadline = motet_now_ns() + ABORT_WAIT_NS;
-    while (!motet_comm_close_if_idle(comm) && motet_now_ns() < deadline)
+    while (!motet_comm_is_idle(comm) && motet_now_ns() < deadline)
         nanosleep(&pause, NULL);
-    return motetSuccess; /* a call that has not left by now frees the rest when it does */
+    if (motet_comm_is_idle(comm)) {
+        motet_stream_forget(comm);
+        motet_comm_close_if_idle(comm);
+        return motetSuccess;
+    }
+    atomic_store(&comm->abandoned, true); /* a call that has not left by now frees the rest when it does */
+    nanosleep(&pause, NULL);              /* one that is just leaving may not have seen it */
+    motet_comm_close_if_idle(comm);
+    return motetSuccess;
 }
 
 /* ---- Questions ---- */

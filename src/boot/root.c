@@ -209,8 +209,10 @@ static bool review_strangers(struct root *root, uint64_t limit_ns, unsigned most
 
 static void close_listeners(struct root *root)
 {
-    for (int i = 0; i < root->nlisteners; i++)
+    for (int i = 0; i < root->nlisteners; i++) {
+        epoll_ctl(root->epoll, EPOLL_CTL_DEL, root->listeners[i], NULL); /* a forked child's copy would keep it reporting */
         close(root->listeners[i]);
+    }
     root->nlisteners = 0;
 }
 

@@ -56,6 +56,8 @@ void motet_session_free(struct motet_session *session)
     motet_job_cancel(session->job, session);
     if (session->state == MOTET_SESSION_RANK)
         motet_job_leave(session->job, session->rank, session->said_goodbye, session->reason);
+    if (session->epoll >= 0)
+        epoll_ctl(session->epoll, EPOLL_CTL_DEL, session->fd, NULL); /* a forked child's copy would keep it reporting */
     close(session->fd);
     if (session->in != session->small)
         free(session->in);
