@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every row of the algorithm table, forced by MOTET_ALGO, on real links: shared memory, TCP, threads, and ranks spread over pretended
  * hosts. Walks the table, so a new row is tested before anybody writes a test for it. */
-/* test: timeout=600 */
+/* test: slow timeout=600 */
 #include "world.h"
 
 #include "coll/coll.h"

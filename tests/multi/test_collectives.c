@@ -185,7 +185,7 @@ static void judge_worlds(enum world_kind kind, const char *setting, int per_host
     plan.seed = plan.seed * 16 + salt;
     plan.grouped = kind == WORLD_ALONE;
     plan.every = plan.full || (!per_host && !setting) ? 1 : 2;
-    for (int nranks = per_host ? 3 : 1; nranks <= 9; nranks += per_host ? 3 : 1) {
+    for (int nranks = per_host ? 3 : 1; nranks <= (WORLD_SANITIZED ? 4 : 9); nranks += per_host ? 3 : 1) {
         struct world world = {kind, nranks, {setting}, plan.full ? 86400 : 120 * plan.rounds, per_host};
         if (chosen.ranks && chosen.ranks != nranks)
             continue;

@@ -25,6 +25,18 @@
 
 #include <cmocka.h>
 
+/* Under a sanitizer everything takes several times as long, and the runtime has threads, mappings and memory of its own. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define WORLD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define WORLD_SANITIZED 1
+#endif
+#endif
+#ifndef WORLD_SANITIZED
+#define WORLD_SANITIZED 0
+#endif
+
 #include "motet.h"
 
 /* PROCESSES: one per rank. THREADS: one process, one thread per rank. BARE: one process per rank, but without a communicator
