@@ -100,7 +100,8 @@ static int send_directly(struct motet_lane *lane, const struct motet_put *frame,
         append(lane, (const char *)frame + done, sizeof(*frame) - done);
         done = sizeof(*frame);
     }
-    append(lane, bytes + (done - sizeof(*frame)), sizeof(*frame) + frame->len - done);
+    if (done < sizeof(*frame) + frame->len)
+        append(lane, bytes + (done - sizeof(*frame)), sizeof(*frame) + frame->len - done);
     atomic_store_explicit(&lane->pending, waiting(lane) > 0, memory_order_relaxed);
     return 1;
 }

@@ -182,33 +182,40 @@ static bool work_on_all(bool *moved, struct motet_op **waiting)
     return any;
 }
 
-/* The progress thread's wait is over: it lets go of the communicator it waited in. The lock is held. */
-static void end_wait(struct motet_wait *wait)
+/* What one progress thread waits in; a new thread may start while an older one ends. */
+struct waiter {
+    struct motet_wait wait;
+    motetComm_t comm; /* NULL: it does not wait */
+};
+
+/* The wait is over: the thread lets go of the communicator it waited in. The lock is held. */
+static void end_wait(struct waiter *waiter)
 {
-    motet_wait_end(wait);
-    *wait = (struct motet_wait){0};
-    if (all.comm)
-        pthread_cond_broadcast(&all.done); /* motet_stream_forget */
+    if (!waiter->comm)
+        return;
+    motet_wait_end(&waiter->wait);
+    *waiter = (struct waiter){.comm = NULL};
     all.comm = NULL;
+    pthread_cond_broadcast(&all.done); /* motet_stream_forget */
 }
 
 /* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
-static void wait_for(struct motet_wait *wait, struct motet_op *waiting)
+static void wait_for(struct waiter *waiter, struct motet_op *waiting)
 {
     static const struct motet_waiting questions = {.describe = motet_op_describe, .needs = motet_op_needs};
-    if (all.comm != waiting->comm) {
-        end_wait(wait);
-        all.comm = waiting->comm;
-        motet_wait_begin(wait, &all.comm, 1);
+    if (waiter->comm != waiting->comm) {
+        end_wait(waiter);
+        waiter->comm = all.comm = waiting->comm;
+        motet_wait_begin(&waiter->wait, &waiter->comm, 1);
     }
     uint64_t seen = all.submitted;
-    all.asleep = wait->asleep_announced;
+    all.asleep = waiter->wait.asleep_announced;
     pthread_mutex_unlock(&all.lock);
-    (void)motet_wait_pause(wait, &questions, waiting); /* an error is on the communicator: progress finds it */
+    (void)motet_wait_pause(&waiter->wait, &questions, waiting); /* an error is on the communicator: progress finds it */
     pthread_mutex_lock(&all.lock);
     all.asleep = false;
     if (all.submitted != seen)
-        motet_wait_progressed(wait);
+        motet_wait_progressed(&waiter->wait);
 }
 
 void motet_stream_forget(motetComm_t comm)
@@ -221,7 +228,7 @@ void motet_stream_forget(motetComm_t comm)
 
 static void *progress_thread(void *generation)
 {
-    struct motet_wait wait = {0};
+    struct waiter waiter = {.comm = NULL};
     pthread_setname_np(pthread_self(), "motet-progress");
     pthread_mutex_lock(&all.lock);
     while (all.generation == (uintptr_t)generation) {
@@ -229,13 +236,13 @@ static void *progress_thread(void *generation)
         struct motet_op *waiting;
         bool any = work_on_all(&moved, &waiting);
         if (moved || !any)
-            end_wait(&wait);
+            end_wait(&waiter);
         if (!any)
             pthread_cond_wait(&all.work, &all.lock);
         else if (!moved && waiting)
-            wait_for(&wait, waiting);
+            wait_for(&waiter, waiting);
     }
-    end_wait(&wait);
+    end_wait(&waiter);
     pthread_mutex_unlock(&all.lock);
     return NULL;
 }

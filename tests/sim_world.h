@@ -282,6 +282,7 @@ static inline void sim_world_open(struct sim_world *world, const struct sim_opti
         while (!comm->peers[first].mapped)
             first++;
         comm->leader = motet_region_control(comm->peers[first].region);
+        comm->placed = true;
         comm->local_mask = 1ull << comm->peers[comm->position].local_index % 64;
     }
 }
