@@ -35,7 +35,7 @@ motetResult_t motetRedOpCreatePreMulSum(motetRedOp_t *op, void *scalar, motetDat
 
 static struct motet_premul *find(motetComm_t comm, motetRedOp_t op)
 {
-    int i = (int)op - (int)motetNumOps;
+    int64_t i = (int64_t)(int)op - motetNumOps;
     return i >= 0 && i < comm->npremuls && comm->premuls[i].live ? &comm->premuls[i] : NULL;
 }
 
