@@ -188,7 +188,11 @@ motetComm_t motet_comm_new(const struct motet_options *options)
     comm->magic = MOTET_COMM_INIT_MAGIC;
     comm->options = *options;
     pthread_mutex_init(&comm->queue_lock, NULL);
-    pthread_mutex_init(&comm->peers_lock, NULL);
+    pthread_mutexattr_t recursive; /* telling others of a fault may come back to this handler (simulated connections) */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&comm->peers_lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     atomic_init(&comm->init_state, motetInProgress);
     return comm;
 }

@@ -115,7 +115,7 @@ static int cycles(motetComm_t comm, int rank, int nranks, const void *argument)
         world_sleep_ms(5);
     }
     if (after.fds > before.fds || after.threads > before.threads ||
-        (!WORLD_SANITIZED && (after.maps > before.maps + 4 || after.rss_kb > before.rss_kb + 2048)))
+        (!WORLD_SANITIZED && (after.maps > before.maps + 4 || after.rss_kb > before.rss_kb + 8192)))
         return world_complain(__FILE__, __LINE__, "rank %d: fds %d -> %d, threads %d -> %d, maps %d -> %d, RSS %ld -> %ld KB", rank,
                               before.fds, after.fds, before.threads, after.threads, before.maps, after.maps, before.rss_kb,
                               after.rss_kb);
@@ -151,7 +151,7 @@ static int thread_cycles(motetComm_t unused, int unused_rank, int nranks, const 
     }
     after = measure();
     CHECK(after.fds <= before.fds && after.threads <= before.threads && (WORLD_SANITIZED || after.maps <= before.maps + 4));
-    CHECK(WORLD_SANITIZED || after.rss_kb <= before.rss_kb + 2048);
+    CHECK(WORLD_SANITIZED || after.rss_kb <= before.rss_kb + 8192);
     return 0;
 }
 
