@@ -204,7 +204,8 @@ static motetResult_t allocate(motetComm_t comm, int nranks, int rank)
     const struct motet_options *options = &comm->options;
     comm->nranks = nranks;
     comm->rank = rank;
-    comm->layout = motet_layout_make(nranks, options->nlanes, options->lane_bytes, options->eager_bytes);
+    comm->layout = motet_layout_make(nranks, options->nlanes, options->lane_bytes, options->eager_bytes,
+                                     (size_t)motet_setting_int(MOTET_SET_RECORDS));
     size_t planes = (size_t)options->nlanes * MOTET_NPLANES;
     comm->peers = calloc((size_t)nranks, sizeof *comm->peers);
     comm->lane_uses = calloc((size_t)options->nlanes, sizeof *comm->lane_uses);

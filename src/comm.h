@@ -86,6 +86,9 @@ struct motetComm {
     /* Collectives: touched by the thread that runs the current operation only. */
     uint64_t seq;       /* of the last collective begun; its low 32 bits travel */
     uint32_t history;   /* mix of the fingerprints of all collectives so far */
+    uint32_t places;    /* calls and messages begun: recorder.h */
+    uint64_t messages;  /* number of the last message begun */
+    uint64_t queued_ns; /* when the operation that begins now was put into the queue; 0: just now */
     uint64_t asked_seq; /* collective about which remote ranks were asked because a slot of theirs shows another call */
     struct motet_lane_use *lane_uses;
     char **scratch; /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
@@ -168,6 +171,8 @@ struct motet_waiting {
     void (*describe)(void *context, char *text, size_t len);
     /* Whether an operation of `comm` cannot complete without something that the rank at `position` has not done yet. NULL: none can. */
     bool (*needs)(void *context, motetComm_t comm, int position);
+    /* The rank of `comm` that is missing, if one can be named; -1. NULL: none can. */
+    int (*whom)(void *context, motetComm_t comm);
 };
 
 /* One thread's wait for operations of one or several communicators. */

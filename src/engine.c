@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/settings.h"
+#include "recorder.h"
 #include "run.h"
 #include "segment.h"
 #include "tune.h"
@@ -77,9 +78,7 @@ static void number_and_record(struct motet_run *run)
     h = mix(h, (uint64_t)call->group);
     comm->history = (uint32_t)h;
     run->call_word = (uint64_t)comm->history << 32 | (uint32_t)run->seq;
-    run->record = motet_region_record(&comm->layout, comm->region, run->seq);
     struct motet_record record = {
-        .begin_ns = motet_now_ns(),
         .count = equal ? call->count : 0,
         .history = comm->history,
         .root = call->root,
@@ -90,23 +89,17 @@ static void number_and_record(struct motet_run *run)
         .algorithm = 0xffff,
         .group = (uint16_t)call->group,
         .counts_hash = hash,
-        .counts = (uint32_t)call->counts,
+        .counts = (uint8_t)call->counts,
     };
-    atomic_store_explicit(&run->record->seq, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
-    motet_record_copy(run->record, &record);
-    atomic_store_explicit(&run->record->seq, run->seq + 1, memory_order_release);
+    run->record = motet_record_call(comm, &record);
 }
 
-static void note_algorithm(struct motet_record *record, const struct motet_algorithm *algorithm)
+static void note_choice(struct motet_run *run)
 {
-    __atomic_store_n(&record->algorithm, (uint16_t)(algorithm - motet_algorithms), __ATOMIC_RELAXED);
-}
-
-static void note_end(struct motet_record *record, enum motet_record_state state)
-{
-    __atomic_store_n(&record->end_ns, motet_now_ns(), __ATOMIC_RELAXED);
-    __atomic_store_n(&record->state, (uint8_t)state, __ATOMIC_RELAXED);
+    enum motet_record_protocol protocol = run->any_direct                                               ? MOTET_RECORD_DIRECT
+                                          : run->call->count * run->reduction.size <= run->inline_bytes ? MOTET_RECORD_LL
+                                                                                                        : MOTET_RECORD_SIMPLE;
+    motet_record_choice(run->record, (uint16_t)(run->plan->algorithm - motet_algorithms), protocol, run->plan->transports);
 }
 
 /* ---- Choice ---- */
@@ -169,7 +162,12 @@ static motetResult_t find_plan(motetComm_t comm, const struct motet_algorithm *a
     if (motet_setting_int(MOTET_SET_CHECK))
         TRY(verify(comm, algorithm, &shape));
     TRY(motet_plan_build(algorithm, &shape, (int)comm->layout.nslots, &comm->plans[comm->nplans]));
-    *plan = comm->plans[comm->nplans++];
+    struct motet_plan *built = comm->plans[comm->nplans++];
+    for (int i = 0; i < built->nreaders; i++)
+        built->transports |= motet_record_transport(&comm->peers[built->readers[i]]);
+    for (int i = 0; i < built->nwriters; i++)
+        built->transports |= motet_record_transport(&comm->peers[built->writers[i]]);
+    *plan = built;
     return motetSuccess;
 }
 
@@ -186,9 +184,8 @@ static motetResult_t choose(struct motet_run *run)
                                          .root = root};
     const struct motet_algorithm *algorithm;
     TRY(motet_tune_choose(comm->tuner, &request, &algorithm));
-    TRY(find_plan(comm, algorithm, root, &run->plan));
-    note_algorithm(run->record, algorithm);
-    return motetSuccess;
+    run->payload = request.bytes;
+    return find_plan(comm, algorithm, root, &run->plan);
 }
 
 /* ---- Preparation ---- */
@@ -365,6 +362,7 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
         result = prepare(run);
     if (result != motetSuccess)
         return motet_comm_fault(comm, result); /* the others have begun or will: they must hear */
+    note_choice(run);
     INFO(MOTET_LOG_COLL,
          "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
          (unsigned long)run->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
@@ -396,7 +394,7 @@ void motet_engine_end(struct motet_run *run)
         return;
     atomic_store_explicit(&run->comm->control->inside, 0, memory_order_release);
     if (run->record && run->record->state == MOTET_RECORD_STARTED) {
-        note_end(run->record, MOTET_RECORD_FAILED);
+        motet_record_end(run->comm, run->record, MOTET_RECORD_FAILED, 0);
         if (run->any_direct)
             wait_for_readers(run);
     }
@@ -522,7 +520,7 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
 {
     motetComm_t comm = run->comm;
     if (run->trivial) {
-        note_end(run->record, MOTET_RECORD_DONE);
+        motet_record_end(comm, run->record, MOTET_RECORD_DONE, 0);
         return motetSuccess;
     }
     run->waits_for = -1;
@@ -539,7 +537,7 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
         return motetInProgress;
     if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | ALL_TILES))
         return motetInProgress;
-    note_end(run->record, MOTET_RECORD_DONE);
+    motet_record_end(comm, run->record, MOTET_RECORD_DONE, run->payload);
     return motetSuccess;
 }
 
@@ -581,9 +579,16 @@ bool motet_engine_needs(void *context, motetComm_t comm, int position)
     return false;
 }
 
+int motet_engine_whom(void *context, motetComm_t comm)
+{
+    const struct motet_run *run = context;
+    return run->comm == comm && run->waits_for >= 0 ? comm->rank_at[run->waits_for] : -1;
+}
+
 motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call)
 {
-    static const struct motet_waiting waiting = {.describe = motet_engine_describe, .needs = motet_engine_needs};
+    static const struct motet_waiting waiting = {
+        .describe = motet_engine_describe, .needs = motet_engine_needs, .whom = motet_engine_whom};
     struct motet_run *run;
     struct motet_wait wait;
     motet_wait_begin(&wait, &comm, 1);

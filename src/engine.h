@@ -47,5 +47,6 @@ void motet_engine_end(struct motet_run *run);
 /* What a wait asks about a run (comm.h). */
 void motet_engine_describe(void *run, char *text, size_t len);
 bool motet_engine_needs(void *run, motetComm_t comm, int position);
+int motet_engine_whom(void *run, motetComm_t comm);
 
 #endif

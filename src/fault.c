@@ -185,7 +185,7 @@ static motetResult_t compare_back(motetComm_t comm, int peer, uint64_t seq)
 {
     struct motet_record mine, theirs, first;
     uint64_t differs = 0;
-    for (uint64_t s = seq; s > 0 && s + MOTET_RECORDS > seq + 1; s--) {
+    for (uint64_t s = seq; s > 0 && s + comm->layout.nrecords > seq + 1; s--) {
         if (!read_record(&comm->layout, comm->region, s, &mine) ||
             !read_record(&comm->layout, comm->peers[peer].region, s, &theirs))
             continue;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "recorder.h"
 #include "reduce/reduce.h"
 #include "segment.h"
 
@@ -227,6 +228,8 @@ static void complete(struct motet_batch *batch, struct motet_transfer *message)
 {
     message->done = true;
     batch->left--;
+    motet_record_message_end(batch->comm, message->number, MOTET_RECORD_DONE,
+                             message->is_send ? message->bytes : message->received);
 }
 
 /* Gives unexpected messages of `peer` to receives of the batch that match. */
@@ -476,6 +479,27 @@ static motetResult_t look_for_cycle(struct motet_batch *batch, const struct mote
 
 /* ---- Batches ---- */
 
+/* A receive's record shows the room; how much came is in the progress line. */
+static void record(const struct motet_batch *batch, struct motet_transfer *message)
+{
+    motetComm_t comm = batch->comm;
+    const struct motet_peer *peer = message->peer >= 0 ? &comm->peers[message->peer] : NULL;
+    struct motet_record description = {
+        .count = message->bytes / motet_dtype_row(message->dtype)->size,
+        .counts_hash = (uint32_t)message->tag,
+        .root = peer ? peer->rank : -1,
+        .collective = message->is_send ? MOTET_RECORD_SEND : MOTET_RECORD_RECV,
+        .dtype = (uint8_t)message->dtype,
+        .op = 0xff,
+        .state = MOTET_RECORD_STARTED,
+        .algorithm = 0xffff,
+        .group = (uint16_t)(batch->count > 1 ? batch->count : 0),
+        .protocol = message->bytes <= comm->options.eager_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE,
+        .transports = peer ? motet_record_transport(peer) : 0,
+    };
+    message->number = motet_record_message(comm, &description);
+}
+
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count)
 {
     *batch = (struct motet_batch){.comm = comm, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
@@ -483,6 +507,11 @@ motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, str
         comm->pairs = calloc((size_t)comm->nranks, sizeof *comm->pairs);
     if (!comm->pairs)
         return motet_fail(motetSystemError, "out of memory for messages on communicator %s", comm->options.name);
+    uint64_t queued_ns = comm->queued_ns;
+    for (int i = 0; i < count; i++) {
+        comm->queued_ns = queued_ns;
+        record(batch, &transfers[i]);
+    }
     return motet_comm_check(comm);
 }
 
@@ -556,6 +585,15 @@ void motet_batch_describe(void *context, char *text, size_t len)
     snprintf(text, len, "nothing");
 }
 
+int motet_batch_whom(void *context, motetComm_t comm)
+{
+    const struct motet_batch *batch = context;
+    for (int i = 0; batch->comm == comm && i < batch->count; i++)
+        if (!batch->transfers[i].done)
+            return batch->transfers[i].peer >= 0 ? comm->peers[batch->transfers[i].peer].rank : -1;
+    return -1;
+}
+
 /* A send to the dead, a receive from it, or a receive from anybody when nobody else is alive. */
 bool motet_batch_needs(void *context, motetComm_t comm, int position)
 {
@@ -573,6 +611,9 @@ bool motet_batch_needs(void *context, motetComm_t comm, int position)
 
 void motet_batch_end(struct motet_batch *batch)
 {
+    for (int i = 0; i < batch->count; i++)
+        if (!batch->transfers[i].done && batch->transfers[i].number)
+            motet_record_message_end(batch->comm, batch->transfers[i].number, MOTET_RECORD_FAILED, 0);
     if (batch->comm && batch->comm->pairs)
         for (int p = 0; p < batch->comm->nranks; p++)
             batch->comm->pairs[p].into = NULL; /* the communicator is broken: nothing more is received into the caller's memory */

@@ -25,6 +25,7 @@ struct motet_transfer {
     size_t moved;
     uint64_t wait_until; /* direct sends: `taken` that says the receiver has copied; 0 none */
     bool begun, posted;
+    uint64_t number; /* of its record */
 };
 
 /* Messages that progress together: the sends and receives of one group, or a single one. */
@@ -48,6 +49,7 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);
 /* What a wait asks about a batch (comm.h). */
 void motet_batch_describe(void *batch, char *text, size_t len);
 bool motet_batch_needs(void *batch, motetComm_t comm, int position);
+int motet_batch_whom(void *batch, motetComm_t comm);
 
 /* Forgets a batch in any state (after an error or abort). */
 void motet_batch_end(struct motet_batch *batch);

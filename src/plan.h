@@ -39,7 +39,8 @@ struct motet_plan {
     int32_t nreaders;
     int32_t *writers; /* positions that this one reads from, each once */
     int32_t nwriters;
-    uint32_t planes; /* bit per plane used */
+    uint32_t planes;    /* bit per plane used */
+    uint8_t transports; /* bits of enum motet_record_transport that its messages take; set by whoever knows the peers */
 };
 
 /* Builds the plan of shape->position. nslots: limit on messages per rank. */

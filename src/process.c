@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/settings.h"
+#include "clock.h"
 #include "connect.h"
 #include "segment.h"
 #include "transport/rows.h"
@@ -133,7 +134,8 @@ static uint64_t tick(uint64_t now_ns)
         }
         return links_ns < deadline_ns ? links_ns : deadline_ns;
     }
-    uint64_t connect_ns = motet_connect_tick(now_ns);
+    uint64_t connect_ns = motet_connect_tick(now_ns), clock_ns = motet_clock_tick(now_ns);
+    links_ns = links_ns < clock_ns ? links_ns : clock_ns;
     return links_ns < connect_ns ? links_ns : connect_ns;
 }
 
@@ -148,10 +150,12 @@ static motetResult_t start_service(void)
 {
     atomic_store(&closing_ns, 0);
     TRY(motet_service_open());
+    motet_clock_open(false);
     motetResult_t result = motet_connect_open(&self);
     if (result == motetSuccess)
         result = motet_service_start(tick);
     if (result != motetSuccess) {
+        motet_clock_close();
         motet_connect_close();
         motet_service_close();
     }
@@ -206,6 +210,7 @@ void motet_process_close(void)
     pthread_mutex_lock(&lock);
     if (users > 0 && --users == 0 && !forked_from) {
         atomic_store(&closing_ns, motet_deadline_ns(FAREWELL_MS));
+        motet_clock_close();
         motet_service_wake();
         motet_service_join();
         motet_service_close();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "recorder.h"
 
 /* ---- Operations ---- */
 
@@ -57,11 +58,19 @@ void motet_op_free(struct motet_op *op)
 
 /* ---- Order ---- */
 
+/* For those who ask how much is waiting. */
+static void count_queued(motetComm_t comm, uint32_t more)
+{
+    atomic_fetch_add_explicit(&comm->control->progress.queued, more, memory_order_relaxed);
+}
+
 void motet_queue_append(struct motet_op *op)
 {
     motetComm_t comm = op->comm;
     op->next = NULL;
+    op->queued_ns = motet_clock_now();
     pthread_mutex_lock(&comm->queue_lock);
+    count_queued(comm, 1);
     if (comm->queue_first)
         comm->queue_last->next = op;
     else
@@ -89,6 +98,8 @@ static void leave_queue(struct motet_op *op)
 static motetResult_t start(struct motet_op *op)
 {
     op->started = true;
+    count_queued(op->comm, -1u);
+    op->comm->queued_ns = op->queued_ns;
     if (op->call)
         return motet_engine_start(op->comm, op->call, &op->run);
     return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers);
@@ -170,6 +181,14 @@ static int distinct_comms(struct motet_op *const ops[], int n, motetComm_t *comm
     return count;
 }
 
+int motet_op_whom(void *context, motetComm_t comm)
+{
+    struct motet_op *op = context;
+    if (!op->started || op->result != motetInProgress)
+        return -1;
+    return op->call ? motet_engine_whom(op->run, comm) : motet_batch_whom(&op->batch, comm);
+}
+
 struct driven {
     struct motet_op *const *ops;
     int n;
@@ -194,6 +213,15 @@ static bool any_needs(void *context, motetComm_t comm, int position)
     return false;
 }
 
+static int first_whom(void *context, motetComm_t comm)
+{
+    const struct driven *driven = context;
+    for (int i = 0; i < driven->n; i++)
+        if (driven->ops[i]->comm == comm && driven->ops[i]->result == motetInProgress)
+            return motet_op_whom(driven->ops[i], comm);
+    return -1;
+}
+
 /* Progresses all that are not complete. Returns whether all are. */
 static bool progress_all(const struct driven *driven, bool *moved)
 {
@@ -208,7 +236,7 @@ static bool progress_all(const struct driven *driven, bool *moved)
 
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
 {
-    static const struct motet_waiting waiting = {.describe = describe_first, .needs = any_needs};
+    static const struct motet_waiting waiting = {.describe = describe_first, .needs = any_needs, .whom = first_whom};
     struct driven driven = {ops, n};
     struct motet_wait wait;
     motetComm_t few[8], *many = n > 8 ? calloc((size_t)n, sizeof(motetComm_t)) : NULL, *comms = many ? many : few;

@@ -16,6 +16,7 @@ struct motet_op {
     int ntransfers;
     struct motet_run *run;
     struct motet_batch batch;
+    uint64_t queued_ns; /* when it got its place */
     bool started;
     motetResult_t result;  /* motetInProgress until complete */
     struct motet_op *next; /* in the communicator's queue */
@@ -39,6 +40,7 @@ void motet_op_progress(struct motet_op *op, bool *moved);
 /* What a wait asks about an operation (comm.h). */
 void motet_op_describe(void *op, char *text, size_t len);
 bool motet_op_needs(void *op, motetComm_t comm, int position);
+int motet_op_whom(void *op, motetComm_t comm);
 
 /* Drives appended operations to their end on the calling thread. Returns the first error. */
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);

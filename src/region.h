@@ -2,7 +2,7 @@
  * The shared memory of one rank in one communicator: what its peers may read. Local peers map it; for remote peers the transport keeps a
  * mirror of it on their side, filled by remote writes (endpoint.h). So every reader sees the same layout:
  *
- *   control | records | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ...
+ *   control | records | messages | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ...
  *
  * Only the owner writes here, with few exceptions: `sleepers` and `attached` (atomic words), and the fault record, which the winner of
  * its state word writes. */
@@ -18,7 +18,7 @@
 #define MOTET_LINE     64
 #define MOTET_INLINE   40            /* payload bytes that fit in a slot's own line */
 #define MOTET_RING_MIN (128u * 1024) /* least bytes of the ring of one ordered pair (point to point) */
-#define MOTET_RECORDS  1024          /* calls remembered per rank; a power of two */
+#define MOTET_NAME_MAX 64            /* of communicators and hosts */
 
 /* One message of a schedule. The owner stores call, direct and bytes, then `filled` with release order; a reader loads `filled` with
  * acquire order, so that it sees everything stored before. filled first: one remote write carries call, direct, bytes, then the word. */
@@ -30,18 +30,34 @@ struct motet_slot {
     uint8_t bytes[MOTET_INLINE];
 };
 
-/* What a rank called: the flight recorder, and what an audit compares. Written before the call is published. */
+/* What a rank called: the flight recorder, and what an audit compares. Written before the call is published. A rank has two rings of them:
+ * collectives by their number, and messages (Send, Recv) by theirs. One cache line, so that a call costs one store miss at most. */
 struct motet_record {
-    _Atomic uint64_t seq; /* written last; seq of the call + 1, so that 0 is empty */
-    uint64_t begin_ns, end_ns;
-    uint64_t count;
-    uint32_t history; /* after this call */
-    int32_t root;
-    uint8_t collective, dtype, op, state; /* state: enum motet_record_state */
-    uint16_t algorithm, group;            /* row of the table (0xffff: none); operations in its group */
-    uint32_t counts_hash;                 /* of all-known v-counts */
-    uint32_t counts;                      /* enum motet_counts */
+    _Atomic uint64_t seq;      /* written last; number of the call or message + 1; 0: empty, or being written */
+    uint64_t begin_ns, end_ns; /* of the owner's monotonic clock, as exact as clock.h says; end 0: it has not ended */
+    uint64_t count;            /* elements per block; 0 where ranks may differ */
+    uint32_t history;          /* collectives: after this call */
+    uint32_t counts_hash;      /* collectives: of all-known v-counts. Messages: the tag */
+    int32_t root;              /* rank. Messages: the peer, -1 any */
+    uint8_t collective;        /* enum motet_collective, or MOTET_RECORD_SEND, MOTET_RECORD_RECV */
+    uint8_t dtype, op;         /* op 0xff: none */
+    uint8_t state;             /* enum motet_record_state */
+    uint16_t algorithm;        /* row of the table; 0xffff: none, or not yet chosen */
+    uint16_t group;            /* operations in its group */
+    uint8_t counts;            /* enum motet_counts */
+    uint8_t protocol;          /* enum motet_record_protocol */
+    uint8_t transports;        /* bits of enum motet_record_transport: all that it uses */
+    uint8_t reserved;
+    uint32_t place;     /* among all calls and messages of this rank */
+    uint32_t queued_us; /* how long it stood in a stream before it began */
 };
+
+_Static_assert(sizeof(struct motet_record) == MOTET_LINE, "one cache line");
+
+enum motet_record_state { MOTET_RECORD_EMPTY, MOTET_RECORD_STARTED, MOTET_RECORD_DONE, MOTET_RECORD_FAILED };
+enum motet_record_kind { MOTET_RECORD_SEND = 128, MOTET_RECORD_RECV }; /* beyond all collectives */
+enum motet_record_protocol { MOTET_RECORD_NO_PROTOCOL, MOTET_RECORD_LL, MOTET_RECORD_SIMPLE, MOTET_RECORD_DIRECT };
+enum motet_record_transport { MOTET_RECORD_THREADS = 1, MOTET_RECORD_SHM = 2, MOTET_RECORD_NET = 4 };
 
 /* Copies everything but seq, word by word: one side may be shared with a rank that is writing; whether the copy is whole, seq tells. */
 static inline void motet_record_copy(struct motet_record *to, const struct motet_record *from)
@@ -52,12 +68,35 @@ static inline void motet_record_copy(struct motet_record *to, const struct motet
         __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-enum motet_record_state { MOTET_RECORD_EMPTY, MOTET_RECORD_STARTED, MOTET_RECORD_DONE, MOTET_RECORD_FAILED };
-
 struct motet_fault_record {
     _Atomic uint32_t state; /* 0 none, 1 being written, 2 valid; the first writer wins by compare-and-swap 0 -> 1 */
     int32_t code;           /* motetResult_t */
     char text[504];
+};
+
+/* How far a rank is, for those who ask: plain stores into a line of its own. The first line is written by each call, the second by waits
+ * that last. */
+struct motet_progress {
+    _Alignas(MOTET_LINE) _Atomic uint64_t calls;   /* number of the newest collective begun */
+    _Atomic uint64_t messages;                     /* number of the newest message begun */
+    _Atomic uint64_t bytes;                        /* payload of all complete calls and messages: what the caller passed or got */
+    _Atomic uint64_t end_ns;                       /* when the last one ended */
+    _Atomic uint32_t queued;                       /* operations of streams and groups that have not begun */
+    _Alignas(MOTET_LINE) _Atomic uint64_t wait_ns; /* the thread inside waits since then; 0: it does not, or not for long */
+    _Atomic int32_t waits_for;                     /* rank + 1; 0: nobody in particular */
+};
+
+/* Who this region belongs to, for readers that know nothing but the segment: written once, before it is listed. */
+struct motet_card {
+    _Atomic uint64_t next;                /* offset of the next region in this segment; 0: last */
+    uint64_t id;                          /* of the communicator */
+    uint64_t nrecords, records, messages; /* rings: length, and offsets in the region */
+    uint64_t created_ns;
+    int64_t timeout_ms;
+    uint64_t start_ticks; /* when the process started, as in /proc/PID/stat: tells it from a later one of the same number */
+    int32_t nranks, rank, nlocal, nhosts, pid;
+    int32_t nthreads, nshm, nnet; /* other ranks by transport */
+    char name[MOTET_NAME_MAX], host[MOTET_NAME_MAX];
 };
 
 struct motet_control_area {
@@ -69,7 +108,9 @@ struct motet_control_area {
     _Atomic uint32_t state;                    /* enum motet_rank_state */
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */
     _Atomic int32_t attached; /* ranks that may still touch this region, the owner included: the last one gone, it is free */
+    struct motet_progress progress;
     _Alignas(MOTET_LINE) struct motet_fault_record fault;
+    struct motet_card card;
 };
 
 enum motet_rank_state { MOTET_RANK_ALIVE, MOTET_RANK_FINALIZED, MOTET_RANK_ABORTED };
@@ -83,21 +124,25 @@ struct motet_ring_head {
 
 /* Offsets from the start of the region; equal on all ranks of a communicator. */
 struct motet_layout {
-    uint32_t nranks, nlanes, nslots;
-    size_t lane_bytes, ring_bytes; /* ring_bytes: a power of two that holds several eager messages */
-    size_t records, lanes, lane_stride, ring_heads, rings, total;
+    uint32_t nranks, nlanes, nslots, nrecords; /* nrecords: of each ring of records, a power of two */
+    size_t lane_bytes, ring_bytes;             /* ring_bytes: a power of two that holds several eager messages */
+    size_t records, messages, lanes, lane_stride, ring_heads, rings, total;
 };
 
-static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size_t lane_bytes, size_t eager_bytes)
+static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size_t lane_bytes, size_t eager_bytes, size_t nrecords)
 {
     const size_t page = 4096;
-    struct motet_layout layout = {.nranks = (uint32_t)nranks, .nlanes = (uint32_t)nlanes, .nslots = 4u * (uint32_t)nranks + 64u};
+    struct motet_layout layout = {
+        .nranks = (uint32_t)nranks, .nlanes = (uint32_t)nlanes, .nslots = 4u * (uint32_t)nranks + 64u, .nrecords = 64};
+    while (layout.nrecords < nrecords)
+        layout.nrecords *= 2;
     layout.ring_bytes = MOTET_RING_MIN;
     while (layout.ring_bytes < 4 * (eager_bytes + MOTET_LINE))
         layout.ring_bytes *= 2;
     layout.lane_bytes = (lane_bytes + page - 1) / page * page;
     layout.records = (sizeof(struct motet_control_area) + page - 1) / page * page;
-    layout.lanes = layout.records + MOTET_RECORDS * sizeof(struct motet_record);
+    layout.messages = layout.records + layout.nrecords * sizeof(struct motet_record);
+    layout.lanes = layout.messages + layout.nrecords * sizeof(struct motet_record);
     layout.lane_stride = (layout.nslots * sizeof(struct motet_slot) + page - 1) / page * page + layout.lane_bytes;
     layout.ring_heads = layout.lanes + layout.nlanes * layout.lane_stride;
     layout.rings = layout.ring_heads + ((size_t)nranks * sizeof(struct motet_ring_head) + page - 1) / page * page;
@@ -112,7 +157,12 @@ static inline struct motet_control_area *motet_region_control(char *region)
 
 static inline struct motet_record *motet_region_record(const struct motet_layout *layout, char *region, uint64_t seq)
 {
-    return (struct motet_record *)(region + layout->records) + (seq & (MOTET_RECORDS - 1));
+    return (struct motet_record *)(region + layout->records) + (seq & (layout->nrecords - 1));
+}
+
+static inline struct motet_record *motet_region_message(const struct motet_layout *layout, char *region, uint64_t number)
+{
+    return (struct motet_record *)(region + layout->messages) + (number & (layout->nrecords - 1));
 }
 
 static inline size_t motet_layout_slot(const struct motet_layout *layout, int lane, int slot)

@@ -63,6 +63,7 @@ struct motet_run {
     int32_t told;                 /* stream writers told of it; nwriters: all */
     bool published;               /* peers must be woken */
     struct motet_record *record;
+    size_t payload;            /* bytes that the caller gave or gets */
     struct motet_found *found; /* operands of the chunk at hand; room for the plan's widest step */
     struct motet_operand *operands;
     int32_t waits_for; /* position last found missing, for describe; -1 */

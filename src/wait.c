@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "clock.h"
 #include "comm.h"
 
 #define PAUSES_BEFORE_CPU_CHECK 16
@@ -38,15 +39,6 @@ static inline void cpu_relax(void)
 void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int ncomms)
 {
     *wait = (struct motet_wait){.comms = comms, .ncomms = ncomms};
-}
-
-void motet_wait_progressed(struct motet_wait *wait)
-{
-    wait->pauses = wait->yields = 0;
-    wait->since_ns = 0;
-    wait->saw_death = false;
-    if (wait->asleep_announced)
-        motet_wait_end(wait);
 }
 
 /* Whether spinning is pointless: the peers need CPUs that are not there, or one of them needs this very CPU. */
@@ -86,11 +78,47 @@ static uint64_t own_bits(const struct motetComm *comm)
     return comm->nlocal > 64 ? 0 : comm->local_mask;
 }
 
-void motet_wait_end(struct motet_wait *wait)
+static void take_back(struct motet_wait *wait)
 {
     for (int i = 0; wait->asleep_announced && i < wait->ncomms; i++)
         atomic_fetch_and(&wait->comms[i]->leader->sleepers, ~own_bits(wait->comms[i]));
     wait->asleep_announced = false;
+}
+
+/* For those who ask from outside: what was shown is taken back. */
+static void hide(struct motet_wait *wait)
+{
+    uint64_t now = motet_now_ns();
+    motet_clock_refresh(now);
+    for (int i = 0; i < wait->ncomms; i++)
+        if (wait->comms[i]->control) /* NULL: aborted, and freed when its last operation left */
+            atomic_store_explicit(&wait->comms[i]->control->progress.wait_ns, 0, memory_order_relaxed);
+    wait->since_ns = 0;
+}
+
+/* The wait left the spin phase, or looks around: shows since when it waits, and for whom. */
+static void show(const struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
+{
+    for (int i = 0; i < wait->ncomms; i++) {
+        struct motet_progress *progress = &wait->comms[i]->control->progress;
+        int rank = waiting->whom ? waiting->whom(context, wait->comms[i]) : -1;
+        atomic_store_explicit(&progress->waits_for, rank + 1, memory_order_relaxed);
+        atomic_store_explicit(&progress->wait_ns, wait->since_ns, memory_order_relaxed);
+    }
+}
+
+void motet_wait_end(struct motet_wait *wait)
+{
+    if (wait->since_ns != 0)
+        hide(wait);
+    take_back(wait);
+}
+
+void motet_wait_progressed(struct motet_wait *wait)
+{
+    wait->pauses = wait->yields = 0;
+    wait->saw_death = false;
+    motet_wait_end(wait);
 }
 
 void motet_comm_wake(motetComm_t comm)
@@ -121,6 +149,7 @@ static void take_times(struct motet_wait *wait)
 {
     const struct motet_options *options = &wait->comms[0]->options;
     wait->since_ns = motet_now_ns();
+    motet_clock_refresh(wait->since_ns);
     wait->deadline_ns = options->timeout_ms > 0 ? wait->since_ns + (uint64_t)options->timeout_ms * 1000000 : UINT64_MAX;
     wait->warn_ns = options->warn_after_ms > 0 ? wait->since_ns + (uint64_t)options->warn_after_ms * 1000000 : UINT64_MAX;
     wait->audit_ns = wait->since_ns + AUDIT_AFTER_NS;
@@ -169,6 +198,8 @@ static motetResult_t complain(struct motet_wait *wait, uint64_t now, const struc
 static motetResult_t look_around(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
     uint64_t now = motet_now_ns();
+    motet_clock_refresh(now);
+    show(wait, waiting, context);
     TRY(check_all(wait));
     TRY(check_deaths(wait, waiting, context));
     if (now >= wait->audit_ns) {
@@ -200,8 +231,10 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiti
         cpu_relax();
         return motetSuccess;
     }
-    if (wait->since_ns == 0)
+    if (wait->since_ns == 0) {
         take_times(wait);
+        show(wait, waiting, context);
+    }
     if (wait->yields++ < (wait->shares_cpu ? YIELDS_ON_A_SHARED_CPU : YIELDS_BEFORE_SLEEP)) {
         sched_yield();
         return check_all(wait);
@@ -214,7 +247,7 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiti
         return motetSuccess; /* the caller looks once more */
     }
     motet_doorbell_wait(wait->ticket, motet_now_ns() + SLEEP_NS);
-    motet_wait_end(wait);
+    take_back(wait);
     wait->yields = 0;
     wait->pauses = PAUSES_BEFORE_CPU_CHECK; /* awake: something probably came, spin a little before the next sleep */
     return motetSuccess;

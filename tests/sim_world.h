@@ -183,7 +183,7 @@ static inline motetComm_t sim_allocate(const struct sim_world *world, int rank, 
     comm->nranks = o->nranks;
     comm->rank = rank;
     comm->ncpus = 1024;
-    comm->layout = motet_layout_make(o->nranks, o->nlanes, o->lane_bytes, o->eager_bytes);
+    comm->layout = motet_layout_make(o->nranks, o->nlanes, o->lane_bytes, o->eager_bytes, 1024);
     comm->peers = calloc(n, sizeof *comm->peers);
     comm->rank_at = calloc(n, sizeof(int));
     comm->position_of = calloc(n, sizeof(int));

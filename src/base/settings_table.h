@@ -26,6 +26,7 @@ MOTET_SETTING(TIMEOUT,         "MOTET_TIMEOUT",         TIME, 0, 2147483647000, 
 MOTET_SETTING(INIT_TIMEOUT,    "MOTET_INIT_TIMEOUT",    TIME, 0, 2147483647000, "5min", "time", false, "Communicator creation that takes longer than this fails.")
 MOTET_SETTING(WARN_AFTER,      "MOTET_WARN_AFTER",      TIME, 0, 2147483647000, "10s", "time", false, "After this long one line says which ranks are late.")
 MOTET_SETTING(LINK_TIMEOUT,    "MOTET_LINK_TIMEOUT",    TIME, 100, 2147483647000, "5s", "time", false, "A silent host is dead after this long.")
+MOTET_SETTING(RECORDS,         "MOTET_RECORDS",         INT, 64, 1048576, "4096", "", true, "Calls, and as many messages, that each rank of a communicator remembers; rounded up to a power of two, 64 bytes each.")
 MOTET_SETTING(HOSTID,          "MOTET_HOSTID",          STRING, 0, 0, "", "", false, "Replaces the host identity that ranks compare (tests, unusual containers).")
 MOTET_SETTING(NET_GDR_LEVEL,   "MOTET_NET_GDR_LEVEL",   STRING, 0, 0, "", "", false, "Accepted for NCCL's sake; has no effect on host memory.")
 MOTET_SETTING(ISA,             "MOTET_ISA",             STRING, 0, 0, "", "", false, "Caps the instruction set of the reduction kernels: base, avx2, avx512 or neon.")

@@ -319,7 +319,7 @@ static void check_row(const struct motet_algorithm *row, int nranks, int per_hos
     make_place(&place, nranks, per_host, root);
     if (row->fits && !row->fits(&place.shape))
         return;
-    struct motet_layout layout = motet_layout_make(nranks, 2, 65536, 16384);
+    struct motet_layout layout = motet_layout_make(nranks, 2, 65536, 16384, 1024);
     for (int p = 0; p < nranks; p++) {
         place.shape.position = p;
         if (motet_plan_build(row, &place.shape, (int)layout.nslots, &plans[p]) != motetSuccess)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The flight recorder: writing the records of region.h. Each call writes one line that nobody else writes, and its rank's progress line:
+ * plain stores, no clock, no read-modify-write. Whoever reads them sees a record whole or not at all (its seq tells). Reading is in
+ * board.h, printing in dump.c. */
+#ifndef MOTET_RECORDER_H
+#define MOTET_RECORDER_H
+
+#include "clock.h"
+#include "comm.h"
+
+/* Writes a record of the given number in its ring. Times and place are filled in here. Only the thread that runs the operation calls. */
+static inline struct motet_record *motet_record_write(motetComm_t comm, struct motet_record *record, uint64_t number,
+                                                      struct motet_record *description)
+{
+    description->begin_ns = motet_clock_now();
+    description->place = comm->places++;
+    if (__builtin_expect(comm->queued_ns != 0, 0)) {
+        description->queued_us = (uint32_t)((description->begin_ns - comm->queued_ns) / 1000);
+        comm->queued_ns = 0;
+    }
+    atomic_store_explicit(&record->seq, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
+    motet_record_copy(record, description);
+    atomic_store_explicit(&record->seq, number + 1, memory_order_release);
+    return record;
+}
+
+/* A collective begins: comm->seq is its number. */
+static inline struct motet_record *motet_record_call(motetComm_t comm, struct motet_record *description)
+{
+    struct motet_record *record =
+        motet_record_write(comm, motet_region_record(&comm->layout, comm->region, comm->seq), comm->seq, description);
+    /* release: who sees the number finds the record. */
+    atomic_store_explicit(&comm->control->progress.calls, comm->seq, memory_order_release);
+    return record;
+}
+
+/* A message begins; returns its number, by which its end is told. */
+static inline uint64_t motet_record_message(motetComm_t comm, struct motet_record *description)
+{
+    uint64_t number = ++comm->messages;
+    motet_record_write(comm, motet_region_message(&comm->layout, comm->region, number), number, description);
+    atomic_store_explicit(&comm->control->progress.messages, number, memory_order_release);
+    return number;
+}
+
+/* What was chosen for it. */
+static inline void motet_record_choice(struct motet_record *record, uint16_t algorithm, enum motet_record_protocol protocol,
+                                       uint8_t transports)
+{
+    __atomic_store_n(&record->algorithm, algorithm, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->protocol, (uint8_t)protocol, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->transports, transports, __ATOMIC_RELAXED);
+}
+
+/* It ended; `bytes` of payload count where it succeeded. */
+static inline void motet_record_end(motetComm_t comm, struct motet_record *record, enum motet_record_state state, size_t bytes)
+{
+    struct motet_progress *progress = &comm->control->progress;
+    uint64_t now = motet_clock_now();
+    __atomic_store_n(&record->end_ns, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&record->state, (uint8_t)state, __ATOMIC_RELAXED);
+    atomic_store_explicit(&progress->end_ns, now, memory_order_relaxed);
+    if (state == MOTET_RECORD_DONE)
+        atomic_store_explicit(&progress->bytes, atomic_load_explicit(&progress->bytes, memory_order_relaxed) + bytes,
+                              memory_order_relaxed);
+}
+
+/* The message of that number ended, unless so many came after it that its record is gone. */
+static inline void motet_record_message_end(motetComm_t comm, uint64_t number, enum motet_record_state state, size_t bytes)
+{
+    struct motet_record *record = motet_region_message(&comm->layout, comm->region, number);
+    if (atomic_load_explicit(&record->seq, memory_order_relaxed) == number + 1)
+        motet_record_end(comm, record, state, bytes);
+}
+
+/* By which transport a peer is reached. */
+static inline uint8_t motet_record_transport(const struct motet_peer *peer)
+{
+    return peer->same_process ? MOTET_RECORD_THREADS : peer->mapped ? MOTET_RECORD_SHM : MOTET_RECORD_NET;
+}
+
+#endif
