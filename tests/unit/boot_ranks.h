@@ -77,8 +77,49 @@ static inline bool roots_end(int within_ms)
     return motet_root_count() == 0;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define ADDRESS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ADDRESS_SANITIZED 1
+#endif
+#endif
+
+#ifdef ADDRESS_SANITIZED
+/* Whether every other thread of this process sleeps. */
+static inline bool threads_sleep(void)
+{
+    bool all = true;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks)) != NULL;) {
+        char path[300], state = 'S';
+        snprintf(path, sizeof(path), "/proc/self/task/%s/stat", task->d_name);
+        FILE *file = task->d_name[0] == '.' || atoi(task->d_name) == getpid() ? NULL : fopen(path, "re");
+        if (file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1)
+            all &= state == 'S';
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return all;
+}
+
+/* The sanitizer's allocator does not survive a fork during which another thread allocates, as a root's thread does when it starts. */
+static inline void settle(void)
+{
+    for (uint64_t deadline = motet_deadline_ns(2000); !threads_sleep() && motet_now_ns() < deadline;)
+        usleep(500);
+}
+#else
+static inline void settle(void)
+{
+}
+#endif
+
 static inline void rank_start(struct outcome *outcome, rank_function *function, int rank, int nranks, void *argument)
 {
+    settle();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0) {
