@@ -531,6 +531,30 @@ MOTET_API motetResult_t motetCommWindowDeregister(motetComm_t comm, motetWindow_
 /* *outUserPtr = the buffer that this rank registered. Does not block. */
 MOTET_API motetResult_t motetWinGetUserPtr(motetComm_t comm, motetWindow_t win, void **outUserPtr);
 
+/* ---------------------------------------------------------------- running jobs */
+
+/* Processes of this host that use motet now and belong to the caller's user (root: to anybody): *pids is malloced for the caller to
+ * free(), in ascending order, NULL when there is none. Needs /proc. Any thread, needs no communicator; takes milliseconds. */
+MOTET_API motetResult_t motetStatusProcesses(int **pids, int *n);
+
+/* What the ranks of a running job are doing, told by process `pid` of this host for all its peers on all hosts, as JSON; the program's
+ * own threads are not disturbed and need not cooperate. *json is malloced for the caller to free().
+ *   {"version", "pid", "host": who answered; "direct": true when the process did not answer and its shared memory was read,
+ *    "rows": [one object per rank of each communicator], "silent": [{"pid", "host"} of processes that did not answer in time]}
+ * A row has comm, id, nranks, rank, pid, host, state (alive, finalized, aborted), process (letter of /proc/PID/stat; T is stopped),
+ * peers (number of other ranks by transport), calls, messages, bytes (payload of complete calls), queued (operations that have not
+ * begun), current (the call it is in: what, number, began_s, algorithm, protocol, transport), last (the call that ended last), idle_s
+ * (since its last call ended), waits_s and waits_for (a rank, -1: nobody in particular) when it waits, error. Times are ages in seconds. A
+ * rank may have several rows when several processes told of it.
+ * Blocks for timeoutMs at most (1 to 60000). Same user or root; motetInvalidArgument for a process that is not there or has no
+ * communicators, motetSystemError when the caller may not look into it. Any thread, needs no communicator. */
+MOTET_API motetResult_t motetStatus(int pid, int timeoutMs, char **json);
+
+/* Makes the processes of the job of `pid` write what their flight recorders remember: to MOTET_DUMP_FILE as each of them has it, else to
+ * motet-dump-HOST-PID.json in their working directories. *json as above; rows have pid, host, file, directory, error ("" is none).
+ * motetTimeout when `pid` does not answer. */
+MOTET_API motetResult_t motetStatusDump(int pid, int timeoutMs, char **json);
+
 /* ---------------------------------------------------------------- settings */
 
 /* One MOTET_ environment variable. Strings live as long as the process. */

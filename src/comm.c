@@ -13,9 +13,12 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/settings.h"
+#include "board.h"
+#include "dump_text.h"
 #include "engine.h"
 #include "p2p.h"
 #include "segment.h"
+#include "status.h"
 #include "tune.h"
 
 #define PROTOCOL_VERSION 1 /* of everything ranks exchange; ranks of different versions refuse each other */
@@ -404,6 +407,35 @@ static void find_crowd(motetComm_t comm)
     }
 }
 
+/* What the region says of its owner to those who find it on the board. */
+static void fill_card(motetComm_t comm)
+{
+    struct motet_card *card = &comm->control->card;
+    const struct motet_process *self = &comm->peers[comm->position].endpoint->process;
+    char state;
+    card->id = comm->id;
+    card->nrecords = comm->layout.nrecords;
+    card->records = comm->layout.records;
+    card->messages = comm->layout.messages;
+    card->created_ns = motet_now_ns();
+    card->timeout_ms = comm->options.timeout_ms;
+    card->nranks = comm->nranks;
+    card->rank = comm->rank;
+    card->nlocal = comm->nlocal;
+    card->nhosts = comm->nhosts;
+    card->pid = self->pid;
+    if (!motet_status_process(self->pid, &card->start_ticks, &state))
+        card->start_ticks = 0;
+    for (int p = 0; p < comm->nranks; p++) {
+        const struct motet_peer *peer = &comm->peers[p];
+        card->nthreads += p != comm->position && peer->same_process;
+        card->nshm += peer->mapped && !peer->same_process;
+        card->nnet += !peer->mapped;
+    }
+    snprintf(card->name, sizeof card->name, "%s", comm->options.name);
+    snprintf(card->host, sizeof card->host, "%s", self->host_name);
+}
+
 static motetResult_t complete(motetComm_t comm)
 {
     find_crowd(comm);
@@ -419,6 +451,8 @@ static motetResult_t complete(motetComm_t comm)
         world.rotated |= comm->rank_at[p] != p;
     }
     TRY(motet_tuner_create(&world, &comm->tuner));
+    fill_card(comm);
+    motet_board_post(comm->region);
     comm->magic = MOTET_COMM_MAGIC;
     log_channels(comm);
     return motetSuccess;
@@ -612,6 +646,10 @@ static void close_peers(motetComm_t comm)
 
 void motet_comm_close(motetComm_t comm)
 {
+    if (comm->magic == MOTET_COMM_MAGIC) {
+        motet_dump_keep(comm->region);
+        motet_board_remove(comm->region);
+    }
     comm->magic = 0;
     if (comm->has_windows)
         motet_windows_close(comm->first_key);

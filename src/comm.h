@@ -108,6 +108,7 @@ struct motetComm {
 
     /* State. */
     _Atomic(_Bool) abort;    /* set by Abort: every wait ends */
+    _Atomic(_Bool) dumped;   /* the record of calls has been asked for because of the error */
     _Atomic int async_error; /* motetResult_t: first error that concerns the communicator */
     char error_text[MOTET_ERROR_TEXT_MAX];
     _Atomic int init_state; /* motetInProgress while a nonblocking init, finalize or split runs */

@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "call_text.h"
 #include "comm.h"
+#include "dump.h"
 #include "engine.h"
-#include "reduce/reduce.h"
+#include "service.h"
 
 struct fault_message {
     int32_t code;
@@ -59,6 +61,17 @@ static void tell_remote_ranks(motetComm_t comm, motetResult_t code, const char *
             motet_endpoint_control(comm->peers[p].endpoint, comm->peers[p].key, MOTET_CONTROL_FAULT, &message, sizeof message);
 }
 
+/* The first time this rank knows: what it remembers is written, if a setting wants it. On the service thread a thread of its own does. */
+static void note_failure(motetComm_t comm, const char *text)
+{
+    if (atomic_load_explicit(&comm->dumped, memory_order_relaxed) || atomic_exchange(&comm->dumped, true))
+        return;
+    if (motet_service_is_self())
+        motet_dump_start(text, false);
+    else
+        motet_dump_failure(text);
+}
+
 static motetResult_t fault(motetComm_t comm, motetResult_t code, const char *text)
 {
     struct motet_fault_record *own = &comm->control->fault;
@@ -71,6 +84,8 @@ static motetResult_t fault(motetComm_t comm, motetResult_t code, const char *tex
         store_in_local_ranks(comm, code, text);
     int none = motetSuccess;
     atomic_compare_exchange_strong(&comm->async_error, &none, (int)code);
+    if (motet_service_is_self()) /* others learn of it in motet_comm_check */
+        note_failure(comm, own->text);
     return code;
 }
 
@@ -92,6 +107,7 @@ motetResult_t motet_comm_check(motetComm_t comm)
         return motetSuccess;
     int none = motetSuccess;
     atomic_compare_exchange_strong(&comm->async_error, &none, own->code);
+    note_failure(comm, own->text);
     return motet_fail_quiet((motetResult_t)own->code, "%s", own->text);
 }
 
@@ -120,27 +136,6 @@ void motet_comm_tell_abort(motetComm_t comm)
 
 /* ---- Mismatch ---- */
 
-static void print_call(char *text, size_t len, const struct motet_record *record)
-{
-    const struct motet_dtype *dtype = motet_dtype_row((motetDataType_t)record->dtype);
-    const char *name = motet_collective_name((enum motet_collective)record->collective), *v = record->counts ? "V" : "";
-    int n;
-    if (record->collective == MOTET_BARRIER) {
-        snprintf(text, len, "%s()", name);
-        return;
-    }
-    if (record->counts)
-        n = snprintf(text, len, "%s%s(counts of hash %08x x %s", name, v, record->counts_hash, dtype ? dtype->name : "?");
-    else
-        n = snprintf(text, len, "%s(%" PRIu64 " x %s", name, record->count, dtype ? dtype->name : "?");
-    if (n > 0 && (size_t)n < len && record->op != 0xff)
-        n += snprintf(text + n, len - (size_t)n, ", %s", motet_op_name((motetRedOp_t)record->op));
-    if (n > 0 && (size_t)n < len && motet_collective_has_root((enum motet_collective)record->collective))
-        n += snprintf(text + n, len - (size_t)n, ", root %d", record->root);
-    if (n > 0 && (size_t)n < len)
-        snprintf(text + n, len - (size_t)n, "%s)", record->group ? ", in a group" : "");
-}
-
 /* Copies a record that another rank may be rewriting; false if it is not (or no longer) that of `seq`. */
 static bool read_record(const struct motet_layout *layout, char *region, uint64_t seq, struct motet_record *out)
 {
@@ -165,8 +160,8 @@ static motetResult_t compare(motetComm_t comm, int peer, uint64_t seq, const str
     char mine_text[128], theirs_text[128];
     if (!read_record(&comm->layout, comm->region, seq, &mine) || (same_call(&mine, theirs) && mine.history == theirs->history))
         return motetSuccess;
-    print_call(mine_text, sizeof mine_text, &mine);
-    print_call(theirs_text, sizeof theirs_text, theirs);
+    motet_call_text(mine_text, sizeof mine_text, &mine);
+    motet_call_text(theirs_text, sizeof theirs_text, theirs);
     int a = comm->rank, b = comm->rank_at[peer];
     const char *first = mine_text, *second = theirs_text;
     if (a > b) {

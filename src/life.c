@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "link.h"
+#include "process.h"
 #include "window.h"
 
 #define MS        1000000ull
@@ -82,6 +83,8 @@ static void read_control(struct motet_link *link)
         const struct motet_message *message = &link->control.message;
         if (message->kind == MOTET_MESSAGE_BYE)
             motet_link_break(link, "left: it destroyed its last communicator");
+        else if (message->kind == MOTET_MESSAGE_ASK || message->kind == MOTET_MESSAGE_TELL)
+            motet_guest.message(link, message->kind, link->control.body, message->len);
         else if (message->kind > MOTET_CONTROL_DEATH && message->kind <= MOTET_CONTROL_ANSWER)
             motet_window_deliver(message->key, &link->endpoint, (enum motet_control)message->kind, link->control.body,
                                  message->len);

@@ -18,9 +18,6 @@
 
 enum motet_link_state { MOTET_LINK_CONNECTING, MOTET_LINK_READY, MOTET_LINK_FAILED };
 
-/* Message on a control connection beside enum motet_control: nothing more will come. */
-#define MOTET_MESSAGE_BYE 100
-
 struct motet_attempt; /* connect.c */
 
 struct motet_lane_watch {

@@ -19,6 +19,13 @@ struct motet_message {
     uint64_t key;
 };
 
+/* Kinds on a control connection beside enum motet_control. */
+enum motet_message_kind {
+    MOTET_MESSAGE_BYE = 100, /* nothing more will come */
+    MOTET_MESSAGE_ASK,       /* a question about this process, and its answer: status.c */
+    MOTET_MESSAGE_TELL,
+};
+
 #define MOTET_MESSAGE_MAGIC 0x6d63746du /* "mtcm" */
 
 /* One socket's reading and writing state. Not thread safe: the owner locks writing against writing; one thread reads. */

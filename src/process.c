@@ -56,6 +56,7 @@ static void after_fork_in_child(void)
         motet_descriptors_close_all();
         motet_service_forked();
         motet_doorbell_forked();
+        motet_guest.forked();
     }
     pthread_mutex_unlock(&motet_links_lock);
     pthread_mutex_unlock(&lock);
@@ -135,7 +136,9 @@ static uint64_t tick(uint64_t now_ns)
         return links_ns < deadline_ns ? links_ns : deadline_ns;
     }
     uint64_t connect_ns = motet_connect_tick(now_ns), clock_ns = motet_clock_tick(now_ns);
+    uint64_t guest_ns = motet_guest.tick(now_ns);
     links_ns = links_ns < clock_ns ? links_ns : clock_ns;
+    links_ns = links_ns < guest_ns ? links_ns : guest_ns;
     return links_ns < connect_ns ? links_ns : connect_ns;
 }
 
@@ -150,10 +153,15 @@ static motetResult_t start_service(void)
 {
     atomic_store(&closing_ns, 0);
     TRY(motet_service_open());
-    motet_clock_open(false);
+    motet_clock_open(motet_setting_string(MOTET_SET_TRACE)[0] != '\0');
     motetResult_t result = motet_connect_open(&self);
-    if (result == motetSuccess)
-        result = motet_service_start(tick);
+    if (result == motetSuccess) {
+        result = motet_guest.open();
+        if (result == motetSuccess)
+            result = motet_service_start(tick);
+        if (result != motetSuccess)
+            motet_guest.close();
+    }
     if (result != motetSuccess) {
         motet_clock_close();
         motet_connect_close();
@@ -209,10 +217,12 @@ void motet_process_close(void)
 {
     pthread_mutex_lock(&lock);
     if (users > 0 && --users == 0 && !forked_from) {
+        motet_guest.closing();
         atomic_store(&closing_ns, motet_deadline_ns(FAREWELL_MS));
         motet_clock_close();
         motet_service_wake();
         motet_service_join();
+        motet_guest.close();
         motet_service_close();
         shut_transports();
         motet_doorbell_close();

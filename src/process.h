@@ -8,4 +8,17 @@
 /* The own description; valid while the process is open. */
 const struct motet_process *motet_process_self(void);
 
+struct motet_link;
+
+/* What rides on the process and its service thread without this layer knowing what it is: the answers to questions (status.c). */
+struct motet_guest {
+    motetResult_t (*open)(void);       /* the service can watch, its thread does not run yet */
+    uint64_t (*tick)(uint64_t now_ns); /* service thread, after each wake-up: when to run again at the latest */
+    void (*message)(struct motet_link *link, uint32_t kind, const void *bytes, size_t len); /* service thread; must not block */
+    void (*closing)(void); /* a user's thread, the service thread still runs: finishes what must be complete */
+    void (*close)(void);   /* the service thread is gone */
+    void (*forked)(void);  /* in a forked child: forgets everything */
+};
+extern const struct motet_guest motet_guest;
+
 #endif

@@ -88,6 +88,7 @@ struct motet_progress {
 
 /* Who this region belongs to, for readers that know nothing but the segment: written once, before it is listed. */
 struct motet_card {
+    _Atomic uint64_t magic;
     _Atomic uint64_t next;                /* offset of the next region in this segment; 0: last */
     uint64_t id;                          /* of the communicator */
     uint64_t nrecords, records, messages; /* rings: length, and offsets in the region */

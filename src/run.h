@@ -14,6 +14,7 @@ struct motet_cursor {
 
 struct motet_step_state {
     struct motet_cursor value; /* computed, stored and staged so far */
+    uint64_t begin_ns;         /* of a trace: steps.h */
     bool begun, complete;      /* complete: and taken by all stream targets */
 };
 

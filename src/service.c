@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -20,6 +21,7 @@ static int epoll_fd = -1;
 static _Atomic int wake_fd = -1;
 static pthread_t thread;
 static uint64_t (*tick)(uint64_t now_ns);
+static _Thread_local bool is_self;
 
 static int timeout_ms(uint64_t wake_ns)
 {
@@ -43,6 +45,7 @@ static void *run(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "motet-service");
+    is_self = true;
     uint64_t wake_ns = 0;
     do {
         struct epoll_event event;
@@ -98,6 +101,11 @@ motetResult_t motet_service_start(uint64_t (*every_tick)(uint64_t now_ns))
 void motet_service_join(void)
 {
     pthread_join(thread, NULL);
+}
+
+bool motet_service_is_self(void)
+{
+    return is_self;
 }
 
 void motet_service_wake(void)

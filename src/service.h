@@ -5,6 +5,7 @@
 #ifndef MOTET_SERVICE_H
 #define MOTET_SERVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "motet.h"
@@ -26,6 +27,9 @@ motetResult_t motet_service_start(uint64_t (*tick)(uint64_t now_ns));
 
 /* Waits for the thread to end by its tick. */
 void motet_service_join(void);
+
+/* Whether the caller is the service thread. */
+bool motet_service_is_self(void);
 
 /* Makes the tick run soon. Any thread, async-signal-safe. */
 void motet_service_wake(void);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "run.h"
 #include "segment.h"
+#include "steps.h"
 
 /* Elements are combined and published in pieces of this many bytes: small enough that a reader overlaps with the writer and the piece
  * stays in the first-level cache between reducing and copying, large enough that one line of bookkeeping per piece does not show. */
@@ -376,6 +377,15 @@ static motetResult_t compute_signal(const struct action *a, bool *moved)
     return motetSuccess;
 }
 
+/* All that a step computes or passes on, for traces. */
+static size_t value_bytes(const struct action *a)
+{
+    size_t elements = 0;
+    for (int i = 0; i < a->step->n; i++)
+        elements += extent(a, i).len;
+    return elements * a->run->tiling.size;
+}
+
 motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane, int lane_index, int index, bool *moved)
 {
     const struct motet_plan_step *step = &run->plan->steps[index];
@@ -386,6 +396,7 @@ motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane,
         return motetSuccess;
     if (!a.state->begun) {
         a.state->begun = true;
+        motet_steps_begin(a.state);
         if (is_empty(&a)) {
             a.state->complete = true;
             *moved = true;
@@ -401,6 +412,8 @@ motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane,
     bool served = !run->has_streams || step->ntargets == 0 || serve_streams(&a, moved);
     if (a.state->value.chunk == whole && served) {
         a.state->complete = true;
+        if (__builtin_expect(a.state->begin_ns != 0, 0))
+            motet_steps_note(run, lane, index, value_bytes(&a));
         *moved = true;
     }
     return motetSuccess;
