@@ -6,7 +6,7 @@
  *
  * Rules that hold for every function unless its comment says otherwise:
  *  - Result: motetSuccess or an error; motetGetLastError has the sentence (rank, peer, operation, cause). The library never
- *    exits, never prints to stdout, installs no signal handlers and leaves the caller's affinity alone.
+ *    exits, never prints to stdout, installs no signal handlers (unless MOTET_DUMP_SIGNAL asks for one) and leaves the caller's affinity alone.
  *  - Errors: a null, unknown or out-of-range argument is motetInvalidArgument; a call in a wrong state (destroyed communicator,
  *    two calls on one communicator at once) is motetInvalidUsage. Both start nothing and leave the communicator as it was.
  *    Errors of the communicator (a dead peer, a call that does not match on all ranks, a timeout) stay: later calls return the
