@@ -16,6 +16,7 @@
 #include "board.h"
 #include "dump_text.h"
 #include "engine.h"
+#include "flat.h"
 #include "p2p.h"
 #include "segment.h"
 #include "status.h"
@@ -212,9 +213,10 @@ static motetResult_t allocate(motetComm_t comm, int nranks, int rank)
     size_t planes = (size_t)options->nlanes * MOTET_NPLANES;
     comm->peers = calloc((size_t)nranks, sizeof *comm->peers);
     comm->lane_uses = calloc((size_t)options->nlanes, sizeof *comm->lane_uses);
+    comm->done_seen = calloc((size_t)nranks, sizeof *comm->done_seen);
     comm->scratch = calloc(planes, sizeof *comm->scratch);
     comm->scratch_bytes = calloc(planes, sizeof *comm->scratch_bytes);
-    if (!comm->peers || !comm->lane_uses || !comm->scratch || !comm->scratch_bytes)
+    if (!comm->peers || !comm->lane_uses || !comm->done_seen || !comm->scratch || !comm->scratch_bytes)
         return motet_fail(motetSystemError, "out of memory while creating communicator %s", options->name);
     void *region;
     TRY(motet_segment_alloc(comm->layout.total, &region));
@@ -461,11 +463,8 @@ static motetResult_t complete(motetComm_t comm)
 /* Nobody leaves before everybody has read the last exchange: the meeting point may live in a rank that ends soon. */
 static motetResult_t meet(motetComm_t comm)
 {
-    struct motet_call *call = calloc(1, sizeof *call);
-    if (!call)
-        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
-    *call = (struct motet_call){.collective = MOTET_BARRIER, .name = "CommInit", .dtype = motetUint8};
-    return motet_engine_run(comm, call);
+    const struct motet_call call = {.collective = MOTET_BARRIER, .name = "CommInit", .dtype = motetUint8};
+    return motet_engine_run(comm, &call);
 }
 
 motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
@@ -501,12 +500,9 @@ static int compare_claims(const void *a, const void *b)
 /* Runs an all-gather of `len` bytes per rank on the parent, on the caller's thread. */
 static motetResult_t exchange(motetComm_t parent, const void *mine, void *all, size_t len)
 {
-    struct motet_call *call = calloc(1, sizeof *call);
-    if (!call)
-        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
-    *call = (struct motet_call){
+    const struct motet_call call = {
         .collective = MOTET_ALLGATHER, .name = "CommSplit", .send = mine, .recv = all, .count = len, .dtype = motetUint8};
-    return motet_engine_run(parent, call);
+    return motet_engine_run(parent, &call);
 }
 
 struct split_place {
@@ -678,6 +674,8 @@ void motet_comm_close(motetComm_t comm)
     free(comm->scratch);
     free(comm->scratch_bytes);
     free(comm->lane_uses);
+    free(comm->done_seen);
+    motet_flat_free(comm);
     free(comm->rank_at);
     free(comm->position_of);
     free(comm->host_first);

@@ -6,6 +6,7 @@
 #define MOTET_COMM_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -58,6 +59,7 @@ struct motet_registration { /* CommRegister, and windows */
 
 struct motet_op;    /* queue.h */
 struct motet_tuner; /* tune.h */
+struct motet_flats; /* flat.c */
 
 struct motetComm {
     uint64_t magic; /* MOTET_COMM_MAGIC while alive */
@@ -91,6 +93,8 @@ struct motetComm {
     uint64_t queued_ns; /* when the operation that begins now was put into the queue; 0: just now */
     uint64_t asked_seq; /* collective about which remote ranks were asked because a slot of theirs shows another call */
     struct motet_lane_use *lane_uses;
+    uint64_t *done_seen;       /* by position: a value that its done word has reached */
+    struct motet_flats *flats; /* calls made ready (flat.c); NULL: none yet */
     char **scratch; /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
     size_t *scratch_bytes;
     struct motet_plan **plans; /* cache */
@@ -196,6 +200,18 @@ void motet_wait_progressed(struct motet_wait *wait);
 /* After a look that found nothing: spins, yields, or sleeps, as measured to be best. Returns an error when the wait must end: abort, a
  * fault of one of the communicators, the death of a rank that is needed, the deadline. */
 motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiting *waiting, void *context);
+
+/* The short pauses of a wait, without looking around: spins, or yields when a peer needs this CPU. False: the wait lasts, and the next
+ * pause must be motet_wait_pause. */
+bool motet_wait_brief(struct motet_wait *wait);
+
+/* Tells peers where this rank runs; nearly always nothing to store. */
+static inline void motet_comm_note_cpu(motetComm_t comm)
+{
+    int cpu = sched_getcpu();
+    if (atomic_load_explicit(&comm->control->cpu, memory_order_relaxed) != cpu)
+        atomic_store_explicit(&comm->control->cpu, cpu, memory_order_relaxed);
+}
 
 /* Ends the wait: takes back announcements. Every wait_begin needs one. */
 void motet_wait_end(struct motet_wait *wait);

@@ -5,7 +5,6 @@
  * publishes one done word: {seq, tiles}; it only grows. That is the whole flow control, on any transport. */
 #include "engine.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,84 +13,31 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/settings.h"
+#include "flat.h"
 #include "recorder.h"
 #include "run.h"
 #include "segment.h"
 #include "tune.h"
 #include "verify.h"
 
-/* From this size on, a message is read where it lies instead of being staged (threads, shared memory): below, the copy into a warm
- * staging line costs less than waiting for the readers at the end. */
-#define DIRECT_FROM_BYTES (16 * 1024)
-
-#define ALL_TILES 0xffffffffull
-
 #define READERS_NS \
     (2ull * 1000 * 1000 * 1000) /* for readers of a failed call to leave it: they are awake, so this is for stopped ones */
 
-void motet_call_free(struct motet_call *call)
+void motet_call_drop_arrays(const struct motet_call *call)
 {
-    if (!call)
-        return;
     free(call->send_counts);
     free(call->send_displs);
     free(call->recv_counts);
     free(call->recv_displs);
     free(call->premultiplied);
+}
+
+void motet_call_free(struct motet_call *call)
+{
+    if (!call)
+        return;
+    motet_call_drop_arrays(call);
     free(call);
-}
-
-/* ---- Numbering and records ---- */
-
-/* Finalizer of MurmurHash3 (public domain): enough to tell different calls apart, not a defence. */
-static uint64_t mix(uint64_t h, uint64_t value)
-{
-    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-    h ^= h >> 33;
-    h *= 0xff51afd7ed558ccdull;
-    h ^= h >> 33;
-    return h;
-}
-
-static uint32_t counts_hash(const struct motet_call *call, int nranks)
-{
-    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
-    uint64_t h = 1;
-    if (call->counts != MOTET_COUNTS_ALL_KNOW || !counts)
-        return 0;
-    for (int r = 0; r < nranks; r++)
-        h = mix(h, counts[r]);
-    return (uint32_t)h | 1;
-}
-
-static void number_and_record(struct motet_run *run)
-{
-    motetComm_t comm = run->comm;
-    const struct motet_call *call = run->call;
-    bool equal = call->counts == MOTET_COUNTS_EQUAL, reduces = motet_collective_reduces(call->collective);
-    uint32_t hash = counts_hash(call, comm->nranks);
-    run->seq = ++comm->seq;
-    uint64_t h = mix(comm->history, (uint64_t)call->collective << 32 | (uint64_t)call->counts << 24 | (uint64_t)call->dtype << 16 |
-                                        (reduces ? (uint64_t)call->op << 1 | call->premul : 0));
-    h = mix(h, equal ? call->count : 0);
-    h = mix(h, (uint64_t)hash << 32 | (uint32_t)call->root);
-    h = mix(h, (uint64_t)call->group);
-    comm->history = (uint32_t)h;
-    run->call_word = (uint64_t)comm->history << 32 | (uint32_t)run->seq;
-    struct motet_record record = {
-        .count = equal ? call->count : 0,
-        .history = comm->history,
-        .root = call->root,
-        .collective = (uint8_t)call->collective,
-        .dtype = (uint8_t)call->dtype,
-        .op = reduces ? (uint8_t)call->op : 0xff,
-        .state = MOTET_RECORD_STARTED,
-        .algorithm = 0xffff,
-        .group = (uint16_t)call->group,
-        .counts_hash = hash,
-        .counts = (uint8_t)call->counts,
-    };
-    run->record = motet_record_call(comm, &record);
 }
 
 static void note_choice(struct motet_run *run)
@@ -240,7 +186,7 @@ static enum motet_sending choose_sending(struct motet_run *run, const struct mot
     const struct motet_side *side = step->dst == MOTET_NONE ? &run->tiling.input : &run->tiling.output;
     int chunk = motet_span_chunk(step->dst == MOTET_NONE ? step->src_at : step->dst_at, 0, run->plan->nchunks);
     struct motet_extent e = motet_tiling_extent(&run->tiling, side, chunk, 0);
-    if (e.len * run->tiling.size < DIRECT_FROM_BYTES ||
+    if (e.len * run->tiling.size < MOTET_DIRECT_FROM_BYTES ||
         !all_can_read(run, step, motet_tiling_at(&run->tiling, side, chunk, e.first)))
         return MOTET_SEND_STAGED;
     run->any_direct = true;
@@ -333,7 +279,29 @@ static motetResult_t premultiply(struct motet_run *run)
     return motetSuccess;
 }
 
-motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, struct motet_run **out)
+/* Chooses and prepares. Failures concern all: the others have begun or will, so they must hear. */
+static motetResult_t make_ready(struct motet_run *run)
+{
+    motetComm_t comm = run->comm;
+    const struct motet_call *call = run->call;
+    motetResult_t result = call->premul ? premultiply(run) : motetSuccess;
+    if (result == motetSuccess)
+        result = choose(run);
+    if (result == motetSuccess)
+        result = prepare(run);
+    if (result != motetSuccess)
+        return motet_comm_fault(comm, result);
+    note_choice(run);
+    motet_flat_learn(comm, call, &run->reduction, run->plan);
+    INFO(MOTET_LOG_COLL,
+         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
+         (unsigned long)run->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
+         comm->nranks, run->plan->algorithm->name);
+    return motetSuccess;
+}
+
+/* A run of a call that has its number, or gets it here (ticket NULL). */
+static motetResult_t start(motetComm_t comm, struct motet_call *call, const struct motet_ticket *ticket, struct motet_run **out)
 {
     struct motet_run *run = calloc(1, sizeof *run);
     *out = run;
@@ -341,11 +309,15 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
         motet_call_free(call);
         return motet_fail(motetSystemError, "out of memory while starting a collective on communicator %s", comm->options.name);
     }
+    struct motet_ticket own =
+        ticket ? *ticket : motet_ticket_take(comm, call, motet_ticket_fingerprint(call, comm->nranks));
     run->comm = comm;
     run->call = call;
     run->waits_for = -1;
-    number_and_record(run);
-    atomic_store_explicit(&comm->control->cpu, sched_getcpu(), memory_order_relaxed);
+    run->seq = own.seq;
+    run->call_word = own.call_word;
+    run->record = own.record;
+    motet_comm_note_cpu(comm);
     atomic_store_explicit(&comm->control->inside, run->seq,
                           memory_order_relaxed); /* before the look at faults: see wait_for_readers */
     TRY(motet_comm_check(comm));
@@ -353,21 +325,12 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
                              comm->nranks));
     run->trivial = moves_nothing(call, comm->nranks);
     run->done = run->seq << 32;
-    if (run->trivial)
-        return motetSuccess;
-    motetResult_t result = call->premul ? premultiply(run) : motetSuccess;
-    if (result == motetSuccess)
-        result = choose(run);
-    if (result == motetSuccess)
-        result = prepare(run);
-    if (result != motetSuccess)
-        return motet_comm_fault(comm, result); /* the others have begun or will: they must hear */
-    note_choice(run);
-    INFO(MOTET_LOG_COLL,
-         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
-         (unsigned long)run->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
-         comm->nranks, run->plan->algorithm->name);
-    return motetSuccess;
+    return run->trivial ? motetSuccess : make_ready(run);
+}
+
+motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, struct motet_run **run)
+{
+    return start(comm, call, NULL, run);
 }
 
 /* The operation failed while peers may be copying from the caller's buffers, which the caller may free when it hears of it: waits until they
@@ -412,22 +375,26 @@ void motet_engine_end(struct motet_run *run)
 
 /* ---- Tiles ---- */
 
-static uint64_t done_of(const struct motet_run *run, int position)
+int motet_engine_reader_at_work(motetComm_t comm, const struct motet_plan *plan, uint64_t need)
 {
-    const struct motet_control_area *control = motet_region_control(run->comm->peers[position].region);
-    return atomic_load_explicit(&control->done, memory_order_acquire);
+    for (int i = 0; i < plan->nreaders; i++) {
+        int reader = plan->readers[i];
+        const struct motet_peer *peer = &comm->peers[reader];
+        if ((int64_t)(comm->done_seen[reader] - need) >= 0)
+            continue;
+        comm->done_seen[reader] = atomic_load_explicit(&motet_region_control(peer->region)->done, memory_order_acquire);
+        if ((int64_t)(comm->done_seen[reader] - need) < 0 && !atomic_load_explicit(&peer->dead, memory_order_relaxed))
+            return reader;
+    }
+    return -1;
 }
 
-/* Whether all ranks that read from this one by `plan` have said `need`; the dead read no more. */
+/* Whether all ranks that read from this one by `plan` have said `need`. */
 static bool readers_done(struct motet_run *run, const struct motet_plan *plan, uint64_t need)
 {
-    for (int i = 0; i < plan->nreaders; i++)
-        if ((int64_t)(done_of(run, plan->readers[i]) - need) < 0 &&
-            !atomic_load_explicit(&run->comm->peers[plan->readers[i]].dead, memory_order_relaxed)) {
-            run->waits_for = plan->readers[i];
-            return false;
-        }
-    return true;
+    int reader = motet_engine_reader_at_work(run->comm, plan, need);
+    run->waits_for = reader >= 0 ? reader : run->waits_for;
+    return reader < 0;
 }
 
 static int lane_of(const struct motet_run *run, size_t tile)
@@ -500,7 +467,7 @@ static void publish_done(struct motet_run *run, bool *moved)
             break;
         run->tiles_done++;
     }
-    uint64_t done = run->seq << 32 | (run->tiles_done == run->tiling.ntiles ? ALL_TILES : run->tiles_done);
+    uint64_t done = run->seq << 32 | (run->tiles_done == run->tiling.ntiles ? MOTET_ALL_TILES : run->tiles_done);
     if (done != run->done) {
         run->done = done;
         run->told = 0;
@@ -535,7 +502,7 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
     }
     if (run->tiles_done < run->tiling.ntiles || run->told < run->plan->nwriters)
         return motetInProgress;
-    if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | ALL_TILES))
+    if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | MOTET_ALL_TILES))
         return motetInProgress;
     motet_record_end(comm, run->record, MOTET_RECORD_DONE, run->payload);
     return motetSuccess;
@@ -585,14 +552,53 @@ int motet_engine_whom(void *context, motetComm_t comm)
     return run->comm == comm && run->waits_for >= 0 ? comm->rank_at[run->waits_for] : -1;
 }
 
-motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call)
+/* A call that began on the short way goes on here: what it did is marked as done. */
+static motetResult_t resume(motetComm_t comm, struct motet_call *call, const struct motet_flat_state *state, struct motet_run **out)
+{
+    TRY(start(comm, call, &state->ticket, out));
+    struct motet_run *run = *out;
+    if (!state->begun)
+        return motetSuccess;
+    struct motet_lane *lane = &run->lanes[lane_of(run, 0)];
+    lane->active = true;
+    run->next_tile = 1;
+    open_round(run, lane, 0);
+    for (int s = 0; s < state->steps_done; s++)
+        lane->steps[s] = (struct motet_step_state){.begun = true, .complete = true};
+    lane->prefix += state->steps_done;
+    lane->remaining -= state->steps_done;
+    run->published = true; /* the short way wakes sleepers only now and then */
+    return motetSuccess;
+}
+
+/* The call's memory becomes the run's. */
+static motetResult_t start_or_resume(motetComm_t comm, const struct motet_call *call, const struct motet_flat_state *state,
+                                     struct motet_run **run)
+{
+    struct motet_call *own = malloc(sizeof *own);
+    *run = NULL;
+    if (!own) {
+        motet_call_drop_arrays(call);
+        motet_fail(motetSystemError, "%s: out of memory", call->name);
+        return state ? motet_comm_fault(comm, motetSystemError) : motetSystemError;
+    }
+    *own = *call;
+    return state ? resume(comm, own, state, run) : motet_engine_start(comm, own, run);
+}
+
+motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
 {
     static const struct motet_waiting waiting = {
         .describe = motet_engine_describe, .needs = motet_engine_needs, .whom = motet_engine_whom};
+    const struct motet_flat *flat = motet_flat_find(comm, call);
+    struct motet_flat_state state;
     struct motet_run *run;
     struct motet_wait wait;
     motet_wait_begin(&wait, &comm, 1);
-    motetResult_t result = motet_engine_start(comm, call, &run);
+    motetResult_t result = flat ? motet_flat_run(flat, comm, call, &wait, &state) : motetInProgress;
+    if (result == motetSuccess)
+        return motetSuccess; /* it has not slept: nothing to take back */
+    result = start_or_resume(comm, call, flat ? &state : NULL, &run);
     while (result == motetSuccess) {
         bool moved = false;
         result = motet_engine_progress(run, &moved);

@@ -29,6 +29,15 @@ struct motet_call {
 
 void motet_call_free(struct motet_call *call);
 
+/* Frees what a call owns, but not the call itself. */
+void motet_call_drop_arrays(const struct motet_call *call);
+
+/* From this size on, a message is read where it lies instead of being staged (threads, shared memory): below, the copy into a warm
+ * staging line costs less than waiting for the readers at the end. */
+#define MOTET_DIRECT_FROM_BYTES (16 * 1024)
+
+#define MOTET_ALL_TILES 0xffffffffull /* low half of a done word: the whole call */
+
 struct motet_run; /* one collective in progress */
 
 /* Takes the next number of the communicator, records the call, chooses the algorithm. Owns `call` from here, also on failure.
@@ -38,8 +47,12 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
 /* Does what can be done now. *moved: anything happened. motetInProgress, motetSuccess, or an error (also of the communicator). */
 motetResult_t motet_engine_progress(struct motet_run *run, bool *moved);
 
-/* Runs a call to its end on the calling thread: start, progress, wait. Owns `call`. */
-motetResult_t motet_engine_run(motetComm_t comm, struct motet_call *call);
+/* Runs a call to its end on the calling thread: start, progress, wait. `call` is read before it returns; its arrays are owned. */
+motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call);
+
+/* The first position that still reads what this rank published by `plan`: whose done word has not reached `need`. The dead read no more.
+ * -1: none. */
+int motet_engine_reader_at_work(motetComm_t comm, const struct motet_plan *plan, uint64_t need);
 
 /* Frees the run, in any state. */
 void motet_engine_end(struct motet_run *run);

@@ -39,6 +39,8 @@ static inline void cpu_relax(void)
 void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int ncomms)
 {
     *wait = (struct motet_wait){.comms = comms, .ncomms = ncomms};
+    for (int i = 0; i < ncomms; i++)
+        wait->shares_cpu |= comms[i]->nlocal > comms[i]->ncpus;
 }
 
 /* Whether spinning is pointless: the peers need CPUs that are not there, or one of them needs this very CPU. */
@@ -220,17 +222,32 @@ static bool shares_cpu(const struct motet_wait *wait)
     return false;
 }
 
+/* One look's worth of spinning, if spinning is right. */
+static bool spin(struct motet_wait *wait)
+{
+    if (wait->shares_cpu || wait->pauses >= PAUSES_BEFORE_YIELD)
+        return false;
+    if (++wait->pauses == PAUSES_BEFORE_CPU_CHECK)
+        wait->shares_cpu = shares_cpu(wait);
+    cpu_relax();
+    return true;
+}
+
+bool motet_wait_brief(struct motet_wait *wait)
+{
+    if (spin(wait))
+        return true;
+    if (!wait->shares_cpu || wait->yields >= YIELDS_ON_A_SHARED_CPU)
+        return false;
+    wait->yields++;
+    sched_yield();
+    return true;
+}
+
 motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
-    int pauses = wait->pauses++;
-    if (pauses < PAUSES_BEFORE_CPU_CHECK || (pauses < PAUSES_BEFORE_YIELD && !wait->shares_cpu)) {
-        if (pauses == PAUSES_BEFORE_CPU_CHECK - 1)
-            wait->shares_cpu = shares_cpu(wait);
-        if ((pauses & 255) == 255)
-            TRY(check_all(wait));
-        cpu_relax();
-        return motetSuccess;
-    }
+    if (spin(wait))
+        return (wait->pauses & 255) == 0 ? check_all(wait) : motetSuccess;
     if (wait->since_ns == 0) {
         take_times(wait);
         show(wait, waiting, context);

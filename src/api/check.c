@@ -2,6 +2,8 @@
  * Argument checks and the hand-over of checked calls. A failed check has done nothing: the communicator stays as it was, on all ranks. */
 #include "api/check.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "group.h"
 #include "stream.h"
@@ -77,19 +79,41 @@ static motetResult_t launch(struct motet_op *op, motetStream_t stream)
     return result;
 }
 
-motetResult_t motet_submit_collective(motetComm_t comm, struct motet_call *call, motetStream_t stream)
+/* The caller's call, on its way to a group or a queue. Owned arrays go with it, or are freed. */
+static struct motet_call *keep(const struct motet_call *call)
+{
+    struct motet_call *kept = malloc(sizeof *kept);
+    if (kept)
+        *kept = *call;
+    else
+        motet_call_drop_arrays(call);
+    return kept;
+}
+
+static motetResult_t submit_to_group(motetComm_t comm, const struct motet_call *call, motetStream_t stream)
+{
+    struct motet_call *kept = keep(call);
+    if (!kept)
+        return motet_group_failed(motet_fail(motetSystemError, "%s: out of memory", call->name));
+    return motet_group_collective(comm, kept, stream);
+}
+
+motetResult_t motet_submit_collective(motetComm_t comm, const struct motet_call *call, motetStream_t stream)
 {
     if (motet_group_is_open())
-        return motet_group_collective(comm, call, stream);
+        return submit_to_group(comm, call, stream);
     motetResult_t result = motet_comm_enter(comm, call->name);
     if (result != motetSuccess) {
-        motet_call_free(call);
+        motet_call_drop_arrays(call);
         return result;
     }
+    struct motet_call *kept = NULL;
     if (!stream && !atomic_load_explicit(&comm->queue_first, memory_order_acquire))
         result = motet_engine_run(comm, call);
+    else if ((kept = keep(call)) != NULL)
+        result = launch(motet_op_collective(comm, kept), stream);
     else
-        result = launch(motet_op_collective(comm, call), stream);
+        result = motet_fail(motetSystemError, "%s: out of memory", call->name);
     motet_comm_leave(comm);
     return result;
 }

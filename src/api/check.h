@@ -30,7 +30,7 @@ motetResult_t motet_check_bytes(size_t count, size_t blocks, motetDataType_t dty
 motetResult_t motet_check_buffers(const struct motet_buffers *buffers, const char *function);
 
 /* Hands a checked call on: to the open group, to its stream, or runs it. Owns call. */
-motetResult_t motet_submit_collective(motetComm_t comm, struct motet_call *call, motetStream_t stream);
+motetResult_t motet_submit_collective(motetComm_t comm, const struct motet_call *call, motetStream_t stream);
 
 /* Same for one message. */
 motetResult_t motet_submit_message(motetComm_t comm, const struct motet_transfer *transfer, motetStatus_t *status,

@@ -37,31 +37,15 @@ static motetResult_t check_names(struct request *r)
     return motetSuccess;
 }
 
-static void free_arrays(struct motet_call *call)
-{
-    free(call->send_counts);
-    free(call->send_displs);
-    free(call->recv_counts);
-    free(call->recv_displs);
-}
-
 /* Ends every public function: the error of a check belongs to the group, if one is open. */
 static motetResult_t submit(struct request *r, motetResult_t checked)
 {
-    struct motet_call *call = NULL;
     if (checked == motetSuccess)
         checked = motet_check_buffers(&r->buffers, r->call.name);
-    if (checked == motetSuccess) {
-        call = malloc(sizeof *call);
-        if (!call)
-            checked = motet_fail(motetSystemError, "%s: out of memory", r->call.name);
-    }
-    if (checked != motetSuccess) {
-        free_arrays(&r->call);
-        return motet_group_failed(checked);
-    }
-    *call = r->call;
-    return motet_submit_collective(r->comm, call, r->stream);
+    if (checked == motetSuccess)
+        return motet_submit_collective(r->comm, &r->call, r->stream);
+    motet_call_drop_arrays(&r->call);
+    return motet_group_failed(checked);
 }
 
 static struct request begin(enum motet_collective collective, const char *name, const void *send, void *recv, size_t count,

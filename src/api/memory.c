@@ -120,19 +120,16 @@ motetResult_t motetCommDeregister(const motetComm_t comm, void *handle)
 static motetResult_t agree_on_sizes(motetComm_t comm, size_t size, int flags)
 {
     uint64_t mine = size, *all = calloc((size_t)comm->nranks, sizeof *all);
-    struct motet_call *call = all ? calloc(1, sizeof *call) : NULL;
-    if (!call) {
-        free(all);
+    if (!all)
         return motet_fail(motetSystemError, "CommWindowRegister: out of memory");
-    }
-    *call = (struct motet_call){.collective = MOTET_ALLGATHER,
+    const struct motet_call call = {.collective = MOTET_ALLGATHER,
                                 .name = "CommWindowRegister",
                                 .send = &mine,
                                 .recv = all,
                                 .count = sizeof mine,
                                 .dtype = motetUint8,
                                 .root = flags};
-    motetResult_t result = motet_engine_run(comm, call);
+    motetResult_t result = motet_engine_run(comm, &call);
     for (int r = 0; result == motetSuccess && (flags & MOTET_WIN_COLL_SYMMETRIC) && r < comm->nranks; r++)
         if (all[r] != size)
             result = motet_fail(motetInvalidArgument,

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Numbers, history and records of collectives: see ticket.h. */
+#include "ticket.h"
+
+#include "recorder.h"
+
+/* Finalizer of MurmurHash3 (public domain): enough to tell different calls apart, not a defence. */
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+    h ^= h >> 33;
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    return h;
+}
+
+static uint32_t counts_hash(const struct motet_call *call, int nranks)
+{
+    const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
+    uint64_t h = 1;
+    if (call->counts != MOTET_COUNTS_ALL_KNOW || !counts)
+        return 0;
+    for (int r = 0; r < nranks; r++)
+        h = mix(h, counts[r]);
+    return (uint32_t)h | 1;
+}
+
+uint64_t motet_ticket_fingerprint(const struct motet_call *call, int nranks)
+{
+    bool equal = call->counts == MOTET_COUNTS_EQUAL, reduces = motet_collective_reduces(call->collective);
+    uint64_t h = mix(0, (uint64_t)call->collective << 32 | (uint64_t)call->counts << 24 | (uint64_t)call->dtype << 16 |
+                            (reduces ? (uint64_t)call->op << 1 | call->premul : 0));
+    h = mix(h, equal ? call->count : 0);
+    h = mix(h, (uint64_t)counts_hash(call, nranks) << 32 | (uint32_t)call->root);
+    return mix(h, (uint64_t)call->group);
+}
+
+struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_call *call, uint64_t fingerprint)
+{
+    struct motet_ticket ticket = {.seq = ++comm->seq};
+    comm->history = (uint32_t)mix(comm->history, fingerprint);
+    ticket.call_word = (uint64_t)comm->history << 32 | (uint32_t)ticket.seq;
+    struct motet_record record = {
+        .count = call->counts == MOTET_COUNTS_EQUAL ? call->count : 0,
+        .history = comm->history,
+        .root = call->root,
+        .collective = (uint8_t)call->collective,
+        .dtype = (uint8_t)call->dtype,
+        .op = motet_collective_reduces(call->collective) ? (uint8_t)call->op : 0xff,
+        .state = MOTET_RECORD_STARTED,
+        .algorithm = 0xffff,
+        .group = (uint16_t)call->group,
+        .counts_hash = counts_hash(call, comm->nranks),
+        .counts = (uint8_t)call->counts,
+    };
+    ticket.record = motet_record_call(comm, &record);
+    return ticket;
+}
