@@ -59,7 +59,7 @@ struct motet_registration { /* CommRegister, and windows */
 
 struct motet_op;    /* queue.h */
 struct motet_tuner; /* tune.h */
-struct motet_flats; /* flat.c */
+struct motet_flats; /* flat.h */
 
 struct motetComm {
     uint64_t magic; /* MOTET_COMM_MAGIC while alive */
@@ -94,8 +94,8 @@ struct motetComm {
     uint64_t asked_seq; /* collective about which remote ranks were asked because a slot of theirs shows another call */
     struct motet_lane_use *lane_uses;
     uint64_t *done_seen;       /* by position: a value that its done word has reached */
-    struct motet_flats *flats; /* calls made ready (flat.c); NULL: none yet */
-    char **scratch; /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
+    struct motet_flats *flats; /* calls made ready (flat.h); NULL: none yet */
+    char **scratch;            /* by lane and plane: private memory of SCRATCH and PARTIAL planes */
     size_t *scratch_bytes;
     struct motet_plan **plans; /* cache */
     int nplans;
@@ -202,7 +202,8 @@ void motet_wait_progressed(struct motet_wait *wait);
 motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiting *waiting, void *context);
 
 /* The short pauses of a wait, without looking around: spins, or yields when a peer needs this CPU. False: the wait lasts, and the next
- * pause must be motet_wait_pause. */
+ * pause must be motet_wait_pause. A wait with ncomms 0 begins here, over one
+ * communicator. */
 bool motet_wait_brief(struct motet_wait *wait);
 
 /* Tells peers where this rank runs; nearly always nothing to store. */

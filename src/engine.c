@@ -224,6 +224,9 @@ static motetResult_t prepare(struct motet_run *run)
                           run->call->name, plan->algorithm->name, comm->nranks, (size_t)plan->stage_chunks * MOTET_LINE,
                           comm->layout.lane_bytes);
     motet_tiling_make(&run->tiling, run->call, &run->reduction, plan, comm->rank_at, comm->layout.lane_bytes);
+    if (run->tiling.ntiles >= MOTET_ALL_TILES)
+        return motet_fail(motetInvalidUsage, "%s of %zu elements by %s would take %zu tiles, more than %llu: raise MOTET_BUFFSIZE",
+                          run->call->name, run->call->count, plan->algorithm->name, run->tiling.ntiles, MOTET_ALL_TILES - 1);
     run->in_place = is_in_place(run);
     unsigned protocols = motet_tune_protocols(comm->tuner, run->call->collective);
     run->inline_bytes = protocols & MOTET_PROTO_LL ? MOTET_INLINE : 0;
@@ -300,6 +303,13 @@ static motetResult_t make_ready(struct motet_run *run)
     return motetSuccess;
 }
 
+static struct motet_ticket take_ticket(motetComm_t comm, const struct motet_call *call)
+{
+    struct motet_record record = motet_ticket_record(call);
+    record.counts_hash = motet_ticket_counts(call, comm->nranks);
+    return motet_ticket_take(comm, &record, motet_ticket_fingerprint(call, comm->nranks));
+}
+
 /* A run of a call that has its number, or gets it here (ticket NULL). */
 static motetResult_t start(motetComm_t comm, struct motet_call *call, const struct motet_ticket *ticket, struct motet_run **out)
 {
@@ -309,8 +319,7 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
         motet_call_free(call);
         return motet_fail(motetSystemError, "out of memory while starting a collective on communicator %s", comm->options.name);
     }
-    struct motet_ticket own =
-        ticket ? *ticket : motet_ticket_take(comm, call, motet_ticket_fingerprint(call, comm->nranks));
+    struct motet_ticket own = ticket ? *ticket : take_ticket(comm, call);
     run->comm = comm;
     run->call = call;
     run->waits_for = -1;
@@ -324,7 +333,7 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
     TRY(motet_reduction_init(&run->reduction, call->dtype, motet_collective_reduces(call->collective) ? call->op : motetSum,
                              comm->nranks));
     run->trivial = moves_nothing(call, comm->nranks);
-    run->done = run->seq << 32;
+    run->done = motet_done_word(run->seq, 0);
     return run->trivial ? motetSuccess : make_ready(run);
 }
 
@@ -419,7 +428,7 @@ static void begin_tiles(struct motet_run *run, bool *moved)
         struct motet_lane_use *use = &comm->lane_uses[index];
         if (lane->active || (use->plan && !readers_done(run, use->plan, use->need)))
             return;
-        *use = (struct motet_lane_use){run->plan, run->seq << 32 | (run->next_tile + 1)};
+        *use = (struct motet_lane_use){run->plan, motet_done_word(run->seq, run->next_tile + 1)};
         size_t nsteps = (size_t)run->plan->nsteps;
         memset(lane->steps, 0, nsteps * sizeof *lane->steps);
         for (size_t i = 0; i < nsteps; i++)
@@ -467,7 +476,7 @@ static void publish_done(struct motet_run *run, bool *moved)
             break;
         run->tiles_done++;
     }
-    uint64_t done = run->seq << 32 | (run->tiles_done == run->tiling.ntiles ? MOTET_ALL_TILES : run->tiles_done);
+    uint64_t done = motet_done_word(run->seq, run->tiles_done == run->tiling.ntiles ? MOTET_ALL_TILES : run->tiles_done);
     if (done != run->done) {
         run->done = done;
         run->told = 0;
@@ -502,7 +511,7 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
     }
     if (run->tiles_done < run->tiling.ntiles || run->told < run->plan->nwriters)
         return motetInProgress;
-    if (run->any_direct && !readers_done(run, run->plan, run->seq << 32 | MOTET_ALL_TILES))
+    if (run->any_direct && !readers_done(run, run->plan, motet_done_word(run->seq, MOTET_ALL_TILES)))
         return motetInProgress;
     motet_record_end(comm, run->record, MOTET_RECORD_DONE, run->payload);
     return motetSuccess;
@@ -586,19 +595,14 @@ static motetResult_t start_or_resume(motetComm_t comm, const struct motet_call *
     return state ? resume(comm, own, state, run) : motet_engine_start(comm, own, run);
 }
 
-motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
+/* From where the short way left it (state), or from the start (NULL), to the end. The wait has begun. */
+static motetResult_t go_on(motetComm_t comm, const struct motet_call *call, const struct motet_flat_state *state,
+                           struct motet_wait *wait)
 {
     static const struct motet_waiting waiting = {
         .describe = motet_engine_describe, .needs = motet_engine_needs, .whom = motet_engine_whom};
-    const struct motet_flat *flat = motet_flat_find(comm, call);
-    struct motet_flat_state state;
     struct motet_run *run;
-    struct motet_wait wait;
-    motet_wait_begin(&wait, &comm, 1);
-    motetResult_t result = flat ? motet_flat_run(flat, comm, call, &wait, &state) : motetInProgress;
-    if (result == motetSuccess)
-        return motetSuccess; /* it has not slept: nothing to take back */
-    result = start_or_resume(comm, call, flat ? &state : NULL, &run);
+    motetResult_t result = start_or_resume(comm, call, state, &run);
     while (result == motetSuccess) {
         bool moved = false;
         result = motet_engine_progress(run, &moved);
@@ -607,11 +611,42 @@ motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
         motet_comm_poll(comm, &moved);
         result = motetSuccess;
         if (moved)
-            motet_wait_progressed(&wait);
+            motet_wait_progressed(wait);
         else
-            result = motet_wait_pause(&wait, &waiting, run);
+            result = motet_wait_pause(wait, &waiting, run);
     }
-    motet_wait_end(&wait);
+    motet_wait_end(wait);
     motet_engine_end(run);
     return result;
+}
+
+motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv)
+{
+    struct motet_flat_state state;
+    struct motet_wait wait;
+    wait.comms = &comm;
+    wait.ncomms = 0; /* begins when there is something to wait for */
+    motetResult_t result = motet_flat_run(flat, comm, send, recv, &wait, &state);
+    if (result != motetInProgress)
+        return result; /* it has not slept: nothing to take back */
+    const struct motet_flat_key *key = &flat->key;
+    const struct motet_call call = {.collective = key->collective,
+                                    .name = flat->name,
+                                    .send = send,
+                                    .recv = recv,
+                                    .count = key->count,
+                                    .dtype = key->dtype,
+                                    .op = key->op,
+                                    .root = key->root};
+    return go_on(comm, &call, &state, &wait);
+}
+
+motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
+{
+    const struct motet_flat *flat = motet_flat_of(comm, call);
+    struct motet_wait wait;
+    if (flat)
+        return motet_engine_run_flat(comm, flat, call->send, call->recv);
+    motet_wait_begin(&wait, &comm, 1);
+    return go_on(comm, call, NULL, &wait);
 }

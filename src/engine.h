@@ -36,8 +36,6 @@ void motet_call_drop_arrays(const struct motet_call *call);
  * staging line costs less than waiting for the readers at the end. */
 #define MOTET_DIRECT_FROM_BYTES (16 * 1024)
 
-#define MOTET_ALL_TILES 0xffffffffull /* low half of a done word: the whole call */
-
 struct motet_run; /* one collective in progress */
 
 /* Takes the next number of the communicator, records the call, chooses the algorithm. Owns `call` from here, also on failure.
@@ -49,6 +47,10 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved);
 
 /* Runs a call to its end on the calling thread: start, progress, wait. `call` is read before it returns; its arrays are owned. */
 motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call);
+
+/* The same on the short way of calls like this one (flat.h), for callers that have found it. */
+struct motet_flat;
+motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv);
 
 /* The first position that still reads what this rank published by `plan`: whose done word has not reached `need`. The dead read no more.
  * -1: none. */

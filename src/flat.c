@@ -2,7 +2,6 @@
  * Calls made ready, kept by the communicator, and the loop that runs them: see flat.h. */
 #include "flat.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,53 +10,38 @@
 #include "run.h"
 #include "tune.h"
 
-/* Kinds of calls remembered per communicator: a program repeats few. A power of two; one that collides with another takes its place. */
-#define FLATS 64
-
 /* Beyond this a message is worth cutting into pieces that overlap, or reading where it lies: the engine's work. */
 #define FLAT_BYTES_MAX (MOTET_DIRECT_FROM_BYTES - 1)
 
 #define OPERANDS_MAX 64
 
+struct flat_source {
+    const struct motet_slot *slots; /* the peer's slot of this message, lane 0 */
+    const char *staging;            /* and its place in the peer's staging */
+    int32_t peer;
+};
+
 struct flat_step {
     size_t bytes, elements;
-    size_t src, dst;            /* bytes from the start of the send and the receive buffer */
-    int32_t first_source;       /* in plan->sources */
+    size_t src, dst; /* bytes from the start of the send and the receive buffer */
+    struct flat_source *sources;
     int32_t nsources, local_at; /* local_at: operands before the own one; -1: no own one */
-    int32_t slot;               /* of the message; -1: sends nothing */
-    size_t stage_at;            /* bytes from the start of the lane's staging */
+    char *slots, *staging;      /* of the own message, lane 0; NULL: sends nothing */
     uint32_t lines;             /* `filled` when the whole message is there */
     bool stores, combines;      /* stores: the value goes into the receive buffer. combines: it is made by the kernels */
 };
 
-struct motet_flat {
-    /* Which calls. */
-    size_t count;
-    enum motet_collective collective;
-    motetDataType_t dtype;
-    motetRedOp_t op;
-    int root;
-    /* How. */
-    uint64_t fingerprint;
-    size_t payload; /* bytes that the record counts */
-    size_t inline_bytes, place_bytes; /* as in the engine */
-    enum motet_record_protocol protocol;
+struct motet_flat_loop {
     const struct motet_plan *plan;
+    uint64_t fingerprint;
+    struct motet_record record; /* as it starts */
+    size_t payload;             /* bytes that the record counts */
+    size_t inline_bytes;        /* as in the engine */
     struct motet_reduction reduction;
+    struct flat_source *sources; /* of all steps */
     int nsteps;
     struct flat_step steps[];
 };
-
-struct motet_flats {
-    struct motet_flat *at[FLATS];
-};
-
-static unsigned place_of(const struct motet_call *call)
-{
-    uint64_t h = call->count * 0x9e3779b97f4a7c15ull + (uint64_t)call->collective * 0x85ebca6b00000001ull +
-                 (uint64_t)call->dtype * 0xc2b2ae3500000000ull + (uint64_t)call->root * 0x27d4eb2f16500000ull + (uint64_t)call->op;
-    return (unsigned)(h >> 32 ^ h) & (FLATS - 1);
-}
 
 static bool is_simple(const struct motet_call *call)
 {
@@ -65,14 +49,15 @@ static bool is_simple(const struct motet_call *call)
            !(call->send_counts || call->recv_counts || call->send_displs || call->recv_displs);
 }
 
-const struct motet_flat *motet_flat_find(motetComm_t comm, const struct motet_call *call)
+static struct motet_flat_key key_of(const struct motet_call *call)
 {
-    if (!comm->flats || call->counts != MOTET_COUNTS_EQUAL || call->premul || call->group != 0)
-        return NULL;
-    const struct motet_flat *flat = comm->flats->at[place_of(call)];
-    bool same = flat && flat->count == call->count && flat->collective == call->collective && flat->dtype == call->dtype &&
-                flat->op == call->op && flat->root == call->root && is_simple(call);
-    return same ? flat : NULL;
+    return (struct motet_flat_key){call->count, call->collective, call->dtype, call->op, call->root};
+}
+
+struct motet_flat *motet_flat_of(motetComm_t comm, const struct motet_call *call)
+{
+    struct motet_flat_key key = key_of(call);
+    return is_simple(call) ? motet_flat_find(comm, &key) : NULL;
 }
 
 /* ---- Learning ---- */
@@ -121,16 +106,29 @@ static size_t offset_in(const struct motet_tiling *tiling, const struct motet_si
     return (size_t)(motet_tiling_at(tiling, side, chunk, extent->first) - side->base);
 }
 
-static struct flat_step make_step(const struct motet_tiling *tiling, const struct motet_plan *plan,
-                                  const struct motet_plan_step *step)
+static struct flat_source make_source(const motetComm_t comm, const struct motet_plan_source *source, size_t place_bytes)
 {
-    struct flat_step out = {.first_source = step->first_source,
+    const char *region = comm->peers[source->peer].region;
+    return (struct flat_source){.slots = (const struct motet_slot *)(region + motet_layout_slot(&comm->layout, 0, source->slot)),
+                                .staging = region + motet_layout_staging(&comm->layout, 0) + (size_t)source->stage_at * place_bytes,
+                                .peer = source->peer};
+}
+
+static struct flat_step make_step(const motetComm_t comm, const struct motet_tiling *tiling, const struct motet_plan *plan,
+                                  const struct motet_plan_step *step, struct flat_source *sources)
+{
+    struct flat_step out = {.sources = sources,
                             .nsources = step->nsources,
                             .local_at = step->nsrc > 0 ? step->local_at : -1,
-                            .slot = step->ntargets > 0 ? step->slot : -1,
                             .stores = step->dst == MOTET_OUTPUT,
                             .combines = step->nsources + step->nsrc > 1 || step->finishes,
                             .lines = 1};
+    for (int i = 0; i < step->nsources; i++)
+        sources[i] = make_source(comm, &plan->sources[step->first_source + i], tiling->place_bytes);
+    if (step->ntargets > 0) {
+        out.slots = comm->region + motet_layout_slot(&comm->layout, 0, step->slot);
+        out.staging = comm->region + motet_layout_staging(&comm->layout, 0) + (size_t)step->stage_at * tiling->place_bytes;
+    }
     if (step->n == 0)
         return out;
     struct motet_extent in = {0}, extent = {0};
@@ -142,60 +140,83 @@ static struct flat_step make_step(const struct motet_tiling *tiling, const struc
     out.elements = extent.len;
     out.bytes = extent.len * tiling->size;
     out.lines = (uint32_t)(tiling->place_bytes / MOTET_LINE);
-    out.stage_at = out.slot < 0 ? 0 : (size_t)step->stage_at * tiling->place_bytes;
     return out;
+}
+
+static void free_loop(struct motet_flat_loop *loop)
+{
+    if (loop)
+        free(loop->sources);
+    free(loop);
+}
+
+static struct motet_record make_record(const struct motet_call *call, const struct motet_plan *plan,
+                                       enum motet_record_protocol protocol)
+{
+    struct motet_record record = motet_ticket_record(call);
+    record.algorithm = (uint16_t)(plan->algorithm - motet_algorithms);
+    record.protocol = (uint8_t)protocol;
+    record.transports = plan->transports;
+    return record;
+}
+
+/* NULL: messages are too long, or memory is short (the long way needs none that is not there already). */
+static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_call *call, const struct motet_reduction *reduction,
+                                         const struct motet_plan *plan)
+{
+    struct motet_tiling tiling;
+    size_t nsources = 1, largest = 0, used = 0;
+    motet_tiling_make(&tiling, call, reduction, plan, comm->rank_at, comm->layout.lane_bytes);
+    for (int i = 0; i < plan->nsteps; i++)
+        nsources += (size_t)plan->steps[i].nsources;
+    struct motet_flat_loop *loop = calloc(1, sizeof *loop + (size_t)plan->nsteps * sizeof loop->steps[0]);
+    if (loop)
+        loop->sources = calloc(nsources, sizeof *loop->sources);
+    if (!loop || !loop->sources || tiling.ntiles > 1) {
+        free_loop(loop);
+        return NULL;
+    }
+    loop->plan = plan;
+    loop->nsteps = plan->nsteps;
+    loop->reduction = *reduction;
+    loop->fingerprint = motet_ticket_fingerprint(call, comm->nranks);
+    loop->payload = call->count * reduction->size * (size_t)motet_collective_nblocks(call->collective, comm->nranks);
+    loop->inline_bytes = motet_tune_protocols(comm->tuner, call->collective) & MOTET_PROTO_LL ? MOTET_INLINE : 0;
+    for (int i = 0; i < plan->nsteps; i++) {
+        struct flat_step *step = &loop->steps[i];
+        *step = make_step(comm, &tiling, plan, &plan->steps[i], loop->sources + used);
+        used += (size_t)plan->steps[i].nsources;
+        if (plan->steps[i].n > 0 && step->bytes == 0) /* is not sent at all */
+            largest = SIZE_MAX;
+        largest = step->bytes > largest ? step->bytes : largest;
+    }
+    loop->record = make_record(call, plan, largest <= loop->inline_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE);
+    if (largest <= FLAT_BYTES_MAX)
+        return loop;
+    free_loop(loop);
+    return NULL;
 }
 
 void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const struct motet_reduction *reduction,
                       const struct motet_plan *plan)
 {
-    struct motet_tiling tiling;
-    if (!is_simple(call) || call->count > FLAT_BYTES_MAX || motet_flat_find(comm, call) || !is_flat(comm, plan))
-        return;
-    motet_tiling_make(&tiling, call, reduction, plan, comm->rank_at, comm->layout.lane_bytes);
-    if (tiling.ntiles > 1)
+    struct motet_flat_key key = key_of(call);
+    if (!is_simple(call) || call->count > FLAT_BYTES_MAX || motet_flat_find(comm, &key) || !is_flat(comm, plan))
         return;
     if (!comm->flats)
         comm->flats = calloc(1, sizeof *comm->flats);
-    struct motet_flat *flat = calloc(1, sizeof *flat + (size_t)plan->nsteps * sizeof flat->steps[0]);
-    if (!flat || !comm->flats) { /* the long way needs no memory that is not there already */
-        free(flat);
+    struct motet_flat_loop *loop = comm->flats ? make_loop(comm, call, reduction, plan) : NULL;
+    if (!loop)
         return;
-    }
-    unsigned protocols = motet_tune_protocols(comm->tuner, call->collective);
-    *flat = (struct motet_flat){.count = call->count,
-                                .collective = call->collective,
-                                .dtype = call->dtype,
-                                .op = call->op,
-                                .root = call->root,
-                                .fingerprint = motet_ticket_fingerprint(call, comm->nranks),
-                                .plan = plan,
-                                .reduction = *reduction,
-                                .inline_bytes = protocols & MOTET_PROTO_LL ? MOTET_INLINE : 0,
-                                .place_bytes = tiling.place_bytes,
-                                .nsteps = plan->nsteps};
-    size_t largest = 0;
-    for (int i = 0; i < plan->nsteps; i++) {
-        flat->steps[i] = make_step(&tiling, plan, &plan->steps[i]);
-        largest = flat->steps[i].bytes > largest ? flat->steps[i].bytes : largest;
-        if (plan->steps[i].n > 0 && flat->steps[i].bytes == 0) /* is not sent at all */
-            largest = SIZE_MAX;
-    }
-    flat->payload = call->count * reduction->size * (size_t)motet_collective_nblocks(call->collective, comm->nranks);
-    flat->protocol = largest <= flat->inline_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE;
-    if (largest > FLAT_BYTES_MAX) {
-        free(flat);
-        return;
-    }
-    struct motet_flat **at = &comm->flats->at[place_of(call)];
-    free(*at);
-    *at = flat;
+    struct motet_flat *flat = motet_flat_place(comm->flats, &key);
+    free_loop(flat->loop);
+    *flat = (struct motet_flat){.key = key, .name = call->name, .loop = loop};
 }
 
 void motet_flat_free(motetComm_t comm)
 {
-    for (int i = 0; comm->flats && i < FLATS; i++)
-        free(comm->flats->at[i]);
+    for (int i = 0; comm->flats && i < MOTET_FLATS; i++)
+        free_loop(comm->flats->at[i].loop);
     free(comm->flats);
     comm->flats = NULL;
 }
@@ -225,144 +246,138 @@ static inline void copy_line(void *to, const void *from, size_t len)
 }
 
 struct context {
-    const struct motet_flat *flat;
+    const struct motet_flat_loop *loop;
     motetComm_t comm;
     const char *send;
     char *recv;
-    int lane;
+    size_t lane_offset;       /* from lane 0 to the lane of this call */
+    uint64_t done_before;     /* done word of a rank that is through with the call before */
     uint64_t turn, call_word; /* what `filled` and `call` of this call's slots show */
 };
 
-static struct motet_slot *slot_at(const struct context *c, char *region, int slot)
-{
-    return (struct motet_slot *)(region + motet_layout_slot(&c->comm->layout, c->lane, slot));
-}
-
-static char *staging_at(const struct context *c, char *region, size_t offset)
-{
-    return region + motet_layout_staging(&c->comm->layout, c->lane) + offset;
-}
-
 static void publish(const struct context *c, const struct flat_step *step)
 {
-    struct motet_slot *slot = slot_at(c, c->comm->region, step->slot);
+    struct motet_slot *slot = (struct motet_slot *)(step->slots + c->lane_offset);
     const char *from = c->send + step->src;
     slot->call = c->call_word;
     slot->direct = 0;
-    if (step->bytes <= c->flat->inline_bytes)
+    if (step->bytes <= c->loop->inline_bytes)
         copy_line(slot->bytes, from, step->bytes);
     else
-        motet_copy(staging_at(c, c->comm->region, step->stage_at), from, step->bytes);
+        motet_copy(step->staging + c->lane_offset, from, step->bytes);
     /* release: whoever sees the count sees call, direct and the bytes. */
     atomic_store_explicit(&slot->filled, c->turn | step->lines, memory_order_release);
 }
 
 /* Where the message of a source lies; NULL: not there yet, or not of this call. */
-static const char *find(const struct context *c, const struct flat_step *step, const struct motet_plan_source *source)
+static inline const char *find(const struct context *c, const struct flat_step *step, const struct flat_source *source)
 {
-    char *region = c->comm->peers[source->peer].region;
-    struct motet_slot *slot = slot_at(c, region, source->slot);
+    const struct motet_slot *slot = (const struct motet_slot *)((const char *)source->slots + c->lane_offset);
     uint64_t filled = atomic_load_explicit(&slot->filled, memory_order_acquire);
     if (((filled ^ c->turn) & ~0xffffffull) != 0 || slot->call != c->call_word)
         return NULL;
     if ((filled & 0xffffff) * MOTET_LINE < step->bytes || slot->direct != 0)
         return NULL;
     /* It is in this call, so it is through with all before. */
-    c->comm->done_seen[source->peer] = (c->turn & ~0xffffffffull) - 1;
-    if (step->bytes <= c->flat->inline_bytes)
-        return (const char *)slot->bytes;
-    return staging_at(c, region, (size_t)source->stage_at * c->flat->place_bytes);
+    c->comm->done_seen[source->peer] = c->done_before;
+    return step->bytes <= c->loop->inline_bytes ? (const char *)slot->bytes : source->staging + c->lane_offset;
 }
 
-/* Whether the value of the step could be made. */
+static void store(const struct context *c, const struct flat_step *step, struct motet_operand *operands, int k)
+{
+    char *to = c->recv + step->dst;
+    if (!step->stores || step->bytes == 0)
+        return;
+    if (step->combines)
+        motet_reduce(&c->loop->reduction, to, false, operands, k, step->elements);
+    else if (step->bytes <= MOTET_INLINE && operands[0].at != to)
+        copy_line(to, operands[0].at, step->bytes);
+    else if (operands[0].at != to)
+        motet_copy(to, operands[0].at, step->bytes);
+}
+
+/* Whether all of the step's messages came and its value was made. */
 static bool receive(const struct context *c, const struct flat_step *step, struct motet_wait *wait)
 {
     struct motet_operand operands[OPERANDS_MAX];
     int k = 0;
     for (int s = 0; s <= step->nsources; s++) {
         if (s == step->local_at)
-            operands[k++].at = c->send + step->src;
+            operands[k++] = (struct motet_operand){.at = c->send + step->src};
         if (s == step->nsources)
             break;
-        const struct motet_plan_source *source = &c->flat->plan->sources[step->first_source + s];
-        while (!(operands[k].at = find(c, step, source)))
+        while (!(operands[k].at = find(c, step, &step->sources[s])))
             if (!motet_wait_brief(wait))
                 return false;
-        k++;
+        operands[k++].wide = false;
     }
-    char *to = c->recv + step->dst;
-    if (!step->stores || step->bytes == 0)
-        return true;
-    if (!step->combines) {
-        if (step->bytes <= MOTET_INLINE && operands[0].at != to)
-            copy_line(to, operands[0].at, step->bytes);
-        else if (operands[0].at != to)
-            motet_copy(to, operands[0].at, step->bytes);
-        return true;
-    }
-    for (int i = 0; i < k; i++)
-        operands[i].wide = false;
-    motet_reduce(&c->flat->reduction, to, false, operands, k, step->elements);
+    store(c, step, operands, k);
     return true;
 }
 
 /* The lane's last readers must be through before it is written again. */
-static bool begin(const struct context *c, struct motet_wait *wait, uint64_t seq)
+static bool begin(const struct context *c, struct motet_wait *wait, uint64_t seq, unsigned lane)
 {
-    struct motet_lane_use *use = &c->comm->lane_uses[c->lane];
+    struct motet_lane_use *use = &c->comm->lane_uses[lane];
     while (use->plan && motet_engine_reader_at_work(c->comm, use->plan, use->need) >= 0)
         if (!motet_wait_brief(wait))
             return false;
-    *use = (struct motet_lane_use){c->flat->plan, seq << 32 | 1};
+    *use = (struct motet_lane_use){c->loop->plan, motet_done_word(seq, 1)};
     return true;
 }
 
 static void finish(const struct context *c, const struct motet_ticket *ticket)
 {
     /* release: what this rank read from others' staging was read before. */
-    atomic_store_explicit(&c->comm->control->done, ticket->seq << 32 | MOTET_ALL_TILES, memory_order_release);
+    atomic_store_explicit(&c->comm->control->done, motet_done_word(ticket->seq, MOTET_ALL_TILES), memory_order_release);
     motet_comm_wake(c->comm);
-    motet_record_end(c->comm, ticket->record, MOTET_RECORD_DONE, c->flat->payload);
+    motet_record_end(c->comm, ticket->record, MOTET_RECORD_DONE, c->loop->payload);
 }
 
-motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const struct motet_call *call, struct motet_wait *wait,
+static void say(const struct motet_flat *flat, motetComm_t comm, const void *send, const void *recv, uint64_t seq)
+{
+    INFO(MOTET_LOG_COLL,
+         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", flat->name,
+         (unsigned long)seq, send, recv, flat->key.count, flat->key.dtype, flat->key.op, flat->key.root, (void *)comm, comm->nranks,
+         flat->loop->plan->algorithm->name);
+}
+
+motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const void *send, void *recv, struct motet_wait *wait,
                              struct motet_flat_state *state)
 {
+    const struct motet_flat_loop *loop = flat->loop;
     struct motet_ticket *ticket = &state->ticket;
-    *ticket = motet_ticket_take(comm, call, flat->fingerprint);
-    motet_record_choice(ticket->record, (uint16_t)(flat->plan->algorithm - motet_algorithms), flat->protocol, flat->plan->transports);
+    *ticket = motet_ticket_take(comm, &loop->record, loop->fingerprint);
     motet_comm_note_cpu(comm);
-    struct context c = {.flat = flat,
+    unsigned lane = (unsigned)(ticket->seq % comm->layout.nlanes);
+    struct context c = {.loop = loop,
                         .comm = comm,
-                        .send = call->send,
-                        .recv = call->recv,
-                        .lane = (int)(ticket->seq % comm->layout.nlanes),
+                        .send = send,
+                        .recv = recv,
+                        .lane_offset = lane * comm->layout.lane_stride,
+                        .done_before = motet_done_word(ticket->seq, 0) - 1,
                         .turn = ticket->seq << 32,
                         .call_word = ticket->call_word};
-    state->begun = begin(&c, wait, ticket->seq);
+    state->begun = begin(&c, wait, ticket->seq, lane);
     if (!state->begun)
         return motetInProgress;
     bool published = false;
-    for (state->steps_done = 0; state->steps_done < flat->nsteps; state->steps_done++) {
-        const struct flat_step *step = &flat->steps[state->steps_done];
-        if (step->slot >= 0) {
+    for (state->steps_done = 0; state->steps_done < loop->nsteps; state->steps_done++) {
+        const struct flat_step *step = &loop->steps[state->steps_done];
+        if (step->slots) {
             publish(&c, step);
+            store(&c, step, &(struct motet_operand){.at = c.send + step->src}, 1);
             published = true;
-            if (step->stores && c.recv + step->dst != c.send + step->src)
-                motet_copy(c.recv + step->dst, c.send + step->src, step->bytes);
             continue;
         }
-        if (published) {
+        if (published)
             motet_comm_wake(comm);
-            published = false;
-        }
+        published = false;
         if (!receive(&c, step, wait))
             return motetInProgress;
     }
     finish(&c, ticket);
-    INFO(MOTET_LOG_COLL,
-         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
-         (unsigned long)ticket->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
-         comm->nranks, flat->plan->algorithm->name);
+    if (motet_log_on(MOTET_LOG_INFO, MOTET_LOG_COLL))
+        say(flat, comm, send, recv, ticket->seq);
     return motetSuccess;
 }

@@ -10,7 +10,32 @@
 #include "engine.h"
 #include "ticket.h"
 
-struct motet_flat; /* one kind of call, made ready */
+/* What makes two calls the same, as far as all ranks know. op is the built-in operation, 0 where nothing is reduced. */
+struct motet_flat_key {
+    size_t count;
+    enum motet_collective collective;
+    motetDataType_t dtype;
+    motetRedOp_t op;
+    int root;
+};
+
+/* One kind of call, made ready. */
+struct motet_flat {
+    struct motet_flat_key key;
+    const char *name; /* of the public function */
+    /* For the API: lengths of the buffers and where send lies in recv in place, known once a call like it has passed all checks. */
+    bool checked;
+    size_t send_bytes, recv_bytes;
+    ptrdiff_t in_place;
+    struct motet_flat_loop *loop; /* private to flat.c */
+};
+
+#define MOTET_FLATS 64 /* kinds of calls remembered per communicator: a program repeats few. A power of two */
+
+/* One that collides with another takes its place. */
+struct motet_flats {
+    struct motet_flat at[MOTET_FLATS];
+};
 
 /* How far a call came. */
 struct motet_flat_state {
@@ -19,15 +44,33 @@ struct motet_flat_state {
     bool begun;     /* the lane is this call's */
 };
 
-/* The short way of a call, NULL where there is none. One load and compare for a call like an earlier one. */
-const struct motet_flat *motet_flat_find(motetComm_t comm, const struct motet_call *call);
+static inline struct motet_flat *motet_flat_place(struct motet_flats *flats, const struct motet_flat_key *key)
+{
+    uint64_t h = key->count * 0x9e3779b97f4a7c15ull + (uint64_t)key->collective * 0x85ebca6b00000001ull +
+                 (uint64_t)key->dtype * 0xc2b2ae3500000000ull + (uint64_t)key->root * 0x27d4eb2f16500000ull + (uint64_t)key->op;
+    return &flats->at[(h >> 32 ^ h) & (MOTET_FLATS - 1)];
+}
+
+/* The short way of calls with this key, NULL where none is known. */
+static inline struct motet_flat *motet_flat_find(motetComm_t comm, const struct motet_flat_key *key)
+{
+    if (!comm->flats)
+        return NULL;
+    struct motet_flat *flat = motet_flat_place(comm->flats, key);
+    bool same = flat->loop && flat->key.count == key->count && flat->key.collective == key->collective &&
+                flat->key.dtype == key->dtype && flat->key.op == key->op && flat->key.root == key->root;
+    return same ? flat : NULL;
+}
+
+/* The same for a call; calls with counts by rank, in groups, or that multiply first have none. */
+struct motet_flat *motet_flat_of(motetComm_t comm, const struct motet_call *call);
 
 /* Remembers that calls like this one run `plan`, if it is flat on this communicator and their messages are small. */
 void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const struct motet_reduction *reduction,
                       const struct motet_plan *plan);
 
-/* Runs the call. motetInProgress: a peer is late, or calls something else; the engine goes on from `state` (motet_engine_run does). */
-motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const struct motet_call *call, struct motet_wait *wait,
+/* Runs a call. motetInProgress: a peer is late, or calls something else; the engine goes on from `state` (motet_engine_run_flat does). */
+motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const void *send, void *recv, struct motet_wait *wait,
                              struct motet_flat_state *state);
 
 /* Frees what was learnt. */

@@ -32,8 +32,9 @@ struct job {
     bool threaded;
 };
 
+_Thread_local int motet_group_depth;
+
 static _Thread_local struct {
-    int depth;
     motetResult_t error; /* first of a call inside */
     char text[MOTET_ERROR_TEXT_MAX];
     struct entry *entries;
@@ -44,20 +45,15 @@ static _Thread_local struct {
     int njobs, job_capacity;
 } group;
 
-bool motet_group_is_open(void)
-{
-    return group.depth > 0;
-}
-
 motetResult_t motet_group_start(void)
 {
-    group.depth++;
+    motet_group_depth++;
     return motetSuccess;
 }
 
 motetResult_t motet_group_failed(motetResult_t result)
 {
-    if (group.depth > 0 && group.error == motetSuccess && result != motetSuccess) {
+    if (motet_group_depth > 0 && group.error == motetSuccess && result != motetSuccess) {
         group.error = result;
         strncpy(group.text, motet_error_text(), sizeof group.text - 1);
     }
@@ -300,14 +296,15 @@ static void drop_all(bool jobs)
     free(group.joins);
     free(group.jobs);
     memset(&group, 0, sizeof group);
+    motet_group_depth = 0;
 }
 
 motetResult_t motet_group_end(void)
 {
-    if (group.depth == 0)
+    if (motet_group_depth == 0)
         return motet_fail(motetInvalidUsage, "GroupEnd without GroupStart");
-    if (group.depth > 1) {
-        group.depth--;
+    if (motet_group_depth > 1) {
+        motet_group_depth--;
         return motetSuccess;
     }
     motetResult_t result = group.error;
@@ -316,7 +313,7 @@ motetResult_t motet_group_end(void)
         drop_all(true);
         return result;
     }
-    group.depth = 0; /* jobs and operations below are not collected again */
+    motet_group_depth = 0; /* jobs and operations below are not collected again */
     if (group.njobs > 0)
         result = run_jobs();
     if (result == motetSuccess && group.nentries > 0)

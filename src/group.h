@@ -5,8 +5,13 @@
 
 #include "queue.h"
 
-/* Whether the calling thread is inside a group. */
-bool motet_group_is_open(void);
+/* Depth of the groups that the calling thread has open. One load: initial-exec storage needs no call to find it. */
+extern _Thread_local int motet_group_depth __attribute__((tls_model("initial-exec")));
+
+static inline bool motet_group_is_open(void)
+{
+    return motet_group_depth > 0;
+}
 
 motetResult_t motet_group_start(void);
 motetResult_t motet_group_end(void);

@@ -100,8 +100,16 @@ struct motet_card {
     char name[MOTET_NAME_MAX], host[MOTET_NAME_MAX];
 };
 
+/* A done word: {seq36, tiles28}. It only grows; compared by signed difference, so a word that nobody looked at may be 2^35 calls old. */
+#define MOTET_ALL_TILES 0xfffffffull /* the whole call */
+
+static inline uint64_t motet_done_word(uint64_t seq, uint64_t tiles)
+{
+    return seq << 28 | tiles;
+}
+
 struct motet_control_area {
-    _Alignas(MOTET_LINE) _Atomic uint64_t done; /* {seq32, tiles32}: everything of earlier tiles has been read by this rank */
+    _Alignas(MOTET_LINE) _Atomic uint64_t done; /* motet_done_word: everything of earlier tiles has been read by this rank */
     _Alignas(
         MOTET_LINE) _Atomic uint64_t sleepers; /* bit per local rank (modulo 64) that sleeps; used in the leader's region only */
     _Alignas(MOTET_LINE) _Atomic int32_t cpu;  /* where the rank runs, refreshed at each call */

@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t h, uint64_t value)
     return h;
 }
 
-static uint32_t counts_hash(const struct motet_call *call, int nranks)
+uint32_t motet_ticket_counts(const struct motet_call *call, int nranks)
 {
     const size_t *counts = call->recv_counts ? call->recv_counts : call->send_counts;
     uint64_t h = 1;
@@ -31,18 +31,14 @@ uint64_t motet_ticket_fingerprint(const struct motet_call *call, int nranks)
     uint64_t h = mix(0, (uint64_t)call->collective << 32 | (uint64_t)call->counts << 24 | (uint64_t)call->dtype << 16 |
                             (reduces ? (uint64_t)call->op << 1 | call->premul : 0));
     h = mix(h, equal ? call->count : 0);
-    h = mix(h, (uint64_t)counts_hash(call, nranks) << 32 | (uint32_t)call->root);
+    h = mix(h, (uint64_t)motet_ticket_counts(call, nranks) << 32 | (uint32_t)call->root);
     return mix(h, (uint64_t)call->group);
 }
 
-struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_call *call, uint64_t fingerprint)
+struct motet_record motet_ticket_record(const struct motet_call *call)
 {
-    struct motet_ticket ticket = {.seq = ++comm->seq};
-    comm->history = (uint32_t)mix(comm->history, fingerprint);
-    ticket.call_word = (uint64_t)comm->history << 32 | (uint32_t)ticket.seq;
-    struct motet_record record = {
+    return (struct motet_record){
         .count = call->counts == MOTET_COUNTS_EQUAL ? call->count : 0,
-        .history = comm->history,
         .root = call->root,
         .collective = (uint8_t)call->collective,
         .dtype = (uint8_t)call->dtype,
@@ -50,9 +46,26 @@ struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_call 
         .state = MOTET_RECORD_STARTED,
         .algorithm = 0xffff,
         .group = (uint16_t)call->group,
-        .counts_hash = counts_hash(call, comm->nranks),
         .counts = (uint8_t)call->counts,
     };
-    ticket.record = motet_record_call(comm, &record);
+}
+
+/* What was seen of ranks that this one has not needed since may be so old that it would compare as new: looks at it anew. */
+static void refresh_done(motetComm_t comm)
+{
+    for (int p = 0; p < comm->nranks; p++)
+        if (p != comm->position)
+            comm->done_seen[p] = atomic_load_explicit(&motet_region_control(comm->peers[p].region)->done, memory_order_acquire);
+}
+
+struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint)
+{
+    struct motet_ticket ticket = {.seq = ++comm->seq};
+    if (__builtin_expect((uint32_t)ticket.seq == 0, 0))
+        refresh_done(comm);
+    struct motet_record own = *record;
+    own.history = comm->history = (uint32_t)mix(comm->history, fingerprint);
+    ticket.call_word = (uint64_t)comm->history << 32 | (uint32_t)ticket.seq;
+    ticket.record = motet_record_call(comm, &own);
     return ticket;
 }

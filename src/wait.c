@@ -235,6 +235,8 @@ static bool spin(struct motet_wait *wait)
 
 bool motet_wait_brief(struct motet_wait *wait)
 {
+    if (wait->ncomms == 0)
+        motet_wait_begin(wait, wait->comms, 1);
     if (spin(wait))
         return true;
     if (!wait->shares_cpu || wait->yields >= YIELDS_ON_A_SHARED_CPU)

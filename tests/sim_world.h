@@ -189,6 +189,7 @@ static inline motetComm_t sim_allocate(const struct sim_world *world, int rank, 
     comm->position_of = calloc(n, sizeof(int));
     comm->host_first = calloc(n + 1, sizeof(int));
     comm->lane_uses = calloc((size_t)o->nlanes, sizeof *comm->lane_uses);
+    comm->done_seen = calloc(n, sizeof *comm->done_seen);
     comm->scratch = calloc(planes, sizeof *comm->scratch);
     comm->scratch_bytes = calloc(planes, sizeof *comm->scratch_bytes);
     SIM_REQUIRE(comm->peers && comm->rank_at && comm->position_of && comm->host_first && comm->lane_uses && comm->scratch);
@@ -206,7 +207,7 @@ static inline void sim_age(const struct sim_world *world, const struct motet_lay
     uint64_t seq = world->options.first_seq;
     if (seq == 0)
         return;
-    atomic_store(&motet_region_control(region)->done, seq << 32 | 0xffffffff);
+    atomic_store(&motet_region_control(region)->done, motet_done_word(seq, MOTET_ALL_TILES));
     for (uint32_t lane = 0; lane < layout->nlanes; lane++)
         for (uint32_t s = 0; s < layout->nslots; s++) {
             struct motet_slot *slot = (struct motet_slot *)(region + motet_layout_slot(layout, (int)lane, (int)s));
@@ -270,6 +271,8 @@ static inline void sim_world_open(struct sim_world *world, const struct sim_opti
     for (int r = 0; r < n; r++) {
         world->comms[r] = sim_allocate(world, r, nhosts);
         world->comms[r]->seq = options->first_seq;
+        for (int p = 0; p < n; p++)
+            world->comms[r]->done_seen[p] = motet_done_word(options->first_seq, options->first_seq ? MOTET_ALL_TILES : 0);
         sim_age(world, &world->comms[r]->layout, world->comms[r]->region);
     }
     sim_connect(world, &local->endpoint);

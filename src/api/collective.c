@@ -7,6 +7,7 @@
 
 #include "api/check.h"
 #include "base/error.h"
+#include "flat.h"
 #include "group.h"
 #include "stream.h"
 
@@ -37,15 +38,49 @@ static motetResult_t check_names(struct request *r)
     return motetSuccess;
 }
 
+/* A call passed all checks: calls like it need not be checked in full. */
+static void remember(const struct request *r)
+{
+    struct motet_flat *flat = r->comm->flats ? motet_flat_of(r->comm, &r->call) : NULL;
+    if (!flat || flat->checked)
+        return;
+    flat->send_bytes = r->buffers.send_bytes;
+    flat->recv_bytes = r->buffers.recv_bytes;
+    flat->in_place = r->buffers.in_place;
+    flat->checked = true;
+}
+
 /* Ends every public function: the error of a check belongs to the group, if one is open. */
 static motetResult_t submit(struct request *r, motetResult_t checked)
 {
     if (checked == motetSuccess)
         checked = motet_check_buffers(&r->buffers, r->call.name);
-    if (checked == motetSuccess)
+    if (checked == motetSuccess) {
+        remember(r);
         return motet_submit_collective(r->comm, &r->call, r->stream);
+    }
     motet_call_drop_arrays(&r->call);
     return motet_group_failed(checked);
+}
+
+/* Calls like one that has passed all checks before need only what may differ: buffers, stream, group, the state of the communicator. False:
+ * nothing was done, the long way finds out what is to be done or said. */
+static inline bool repeat(const struct motet_flat_key *key, const void *send, void *recv, motetComm_t comm, motetStream_t stream,
+                          motetResult_t *result)
+{
+    if (!comm || comm->magic != MOTET_COMM_MAGIC || stream || motet_group_is_open() || comm->finalized)
+        return false;
+    const struct motet_flat *flat = motet_flat_find(comm, key);
+    if (!flat || !flat->checked || atomic_load_explicit(&comm->queue_first, memory_order_acquire))
+        return false;
+    uintptr_t in = (uintptr_t)send, out = (uintptr_t)recv;
+    bool apart = in >= out + flat->recv_bytes || out >= in + flat->send_bytes;
+    bool named = (send || flat->send_bytes == 0) && (recv || flat->recv_bytes == 0);
+    if (!named || (!apart && in != out + (uintptr_t)flat->in_place) || motet_comm_enter(comm, flat->name) != motetSuccess)
+        return false;
+    *result = motet_engine_run_flat(comm, flat, send, recv);
+    motet_comm_leave(comm);
+    return true;
 }
 
 static struct request begin(enum motet_collective collective, const char *name, const void *send, void *recv, size_t count,
@@ -77,6 +112,10 @@ static ptrdiff_t block_offset(const struct request *r)
 motetResult_t motetAllReduce(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetRedOp_t op,
                              motetComm_t comm, motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_ALLREDUCE, datatype, op, 0};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_ALLREDUCE, "AllReduce", sendbuff, recvbuff, count, datatype, comm, stream);
     r.op = op;
     return submit(&r, check_equal(&r, false, 1, 1));
@@ -85,6 +124,10 @@ motetResult_t motetAllReduce(const void *sendbuff, void *recvbuff, size_t count,
 motetResult_t motetReduce(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetRedOp_t op, int root,
                           motetComm_t comm, motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_REDUCE, datatype, op, root};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_REDUCE, "Reduce", sendbuff, recvbuff, count, datatype, comm, stream);
     r.op = op;
     r.call.root = root;
@@ -97,6 +140,10 @@ motetResult_t motetReduce(const void *sendbuff, void *recvbuff, size_t count, mo
 motetResult_t motetBroadcast(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root,
                              motetComm_t comm, motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_BROADCAST, datatype, 0, root};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_BROADCAST, "Broadcast", sendbuff, recvbuff, count, datatype, comm, stream);
     r.call.root = root;
     motetResult_t checked = check_names(&r);
@@ -113,6 +160,10 @@ motetResult_t motetBcast(void *buff, size_t count, motetDataType_t datatype, int
 motetResult_t motetAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, motetDataType_t datatype, motetComm_t comm,
                              motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {sendcount, MOTET_ALLGATHER, datatype, 0, 0};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_ALLGATHER, "AllGather", sendbuff, recvbuff, sendcount, datatype, comm, stream);
     motetResult_t checked = check_names(&r);
     if (checked == motetSuccess)
@@ -125,6 +176,10 @@ motetResult_t motetAllGather(const void *sendbuff, void *recvbuff, size_t sendco
 motetResult_t motetReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, motetDataType_t datatype, motetRedOp_t op,
                                  motetComm_t comm, motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {recvcount, MOTET_REDUCESCATTER, datatype, op, 0};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_REDUCESCATTER, "ReduceScatter", sendbuff, recvbuff, recvcount, datatype, comm, stream);
     r.op = op;
     motetResult_t checked = check_names(&r);
@@ -138,6 +193,10 @@ motetResult_t motetReduceScatter(const void *sendbuff, void *recvbuff, size_t re
 motetResult_t motetAlltoAll(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, motetComm_t comm,
                             motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_ALLTOALL, datatype, 0, 0};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_ALLTOALL, "AlltoAll", sendbuff, recvbuff, count, datatype, comm, stream);
     motetResult_t checked = check_names(&r);
     if (checked == motetSuccess)
@@ -149,6 +208,10 @@ motetResult_t motetAlltoAll(const void *sendbuff, void *recvbuff, size_t count, 
 motetResult_t motetGather(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root, motetComm_t comm,
                           motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_GATHER, datatype, 0, root};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_GATHER, "Gather", sendbuff, recvbuff, count, datatype, comm, stream);
     r.call.root = root;
     motetResult_t checked = check_names(&r);
@@ -162,6 +225,10 @@ motetResult_t motetGather(const void *sendbuff, void *recvbuff, size_t count, mo
 motetResult_t motetScatter(const void *sendbuff, void *recvbuff, size_t count, motetDataType_t datatype, int root, motetComm_t comm,
                            motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {count, MOTET_SCATTER, datatype, 0, root};
+    if (repeat(&key, sendbuff, recvbuff, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_SCATTER, "Scatter", sendbuff, recvbuff, count, datatype, comm, stream);
     r.call.root = root;
     motetResult_t checked = check_names(&r);
@@ -174,6 +241,10 @@ motetResult_t motetScatter(const void *sendbuff, void *recvbuff, size_t count, m
 
 motetResult_t motetBarrier(motetComm_t comm, motetStream_t stream)
 {
+    motetResult_t result;
+    const struct motet_flat_key key = {0, MOTET_BARRIER, motetUint8, 0, 0};
+    if (repeat(&key, NULL, NULL, comm, stream, &result))
+        return result;
     struct request r = begin(MOTET_BARRIER, "Barrier", NULL, NULL, 0, motetUint8, comm, stream);
     return submit(&r, check_names(&r));
 }

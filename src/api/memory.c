@@ -123,12 +123,12 @@ static motetResult_t agree_on_sizes(motetComm_t comm, size_t size, int flags)
     if (!all)
         return motet_fail(motetSystemError, "CommWindowRegister: out of memory");
     const struct motet_call call = {.collective = MOTET_ALLGATHER,
-                                .name = "CommWindowRegister",
-                                .send = &mine,
-                                .recv = all,
-                                .count = sizeof mine,
-                                .dtype = motetUint8,
-                                .root = flags};
+                                    .name = "CommWindowRegister",
+                                    .send = &mine,
+                                    .recv = all,
+                                    .count = sizeof mine,
+                                    .dtype = motetUint8,
+                                    .root = flags};
     motetResult_t result = motet_engine_run(comm, &call);
     for (int r = 0; result == motetSuccess && (flags & MOTET_WIN_COLL_SYMMETRIC) && r < comm->nranks; r++)
         if (all[r] != size)

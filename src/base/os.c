@@ -29,7 +29,7 @@ static char host_name[65];
 static uint64_t host_id;
 
 static pthread_once_t fork_handler_once = PTHREAD_ONCE_INIT;
-static _Thread_local pid_t thread_id;
+static _Thread_local pid_t thread_id __attribute__((tls_model("initial-exec"))); /* on the path of every call */
 
 uint64_t motet_now_ns(void)
 {

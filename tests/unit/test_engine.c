@@ -83,11 +83,12 @@ static void test_engine_many_ranks_every_row_gives_the_oracles_bits(void **state
 static void test_engine_number_wraps_every_row_gives_the_oracles_bits(void **state)
 {
     (void)state;
+    static const uint64_t first[] = {0xffffffff - 60, 0xfffffffff - 60}; /* of slots, of done words */
     for (int n = 2; n <= 5; n++)
         for (int placement = 0; placement < SIM_NPLACEMENTS; placement++)
             play_rows(&(struct sim_options){.nranks = n,
                                             .placement = (enum sim_placement)placement,
-                                            .first_seq = 0xffffffff - 60,
+                                            .first_seq = first[(n + placement) % 2],
                                             .nlanes = 1 + placement % 3,
                                             .seed = 500 + (uint64_t)(n * 10 + placement)},
                       1);
