@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "recorder.h"
 #include "run.h"
+#include "steps.h"
 #include "tune.h"
 
 /* Beyond this a message is worth cutting into pieces that overlap, or reading where it lies: the engine's work. */
@@ -201,6 +202,8 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
                       const struct motet_plan *plan)
 {
     struct motet_flat_key key = key_of(call);
+    if (atomic_load_explicit(&motet_steps_on, memory_order_relaxed)) /* the loop has no steps to note */
+        return;
     if (!is_simple(call) || call->count > FLAT_BYTES_MAX || motet_flat_find(comm, &key) || !is_flat(comm, plan))
         return;
     if (!comm->flats)
