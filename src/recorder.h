@@ -8,9 +8,42 @@
 #include "clock.h"
 #include "comm.h"
 
+#define AT(field, offset) _Static_assert(offsetof(struct motet_record, field) == (offset), "motet_record_store puts it there")
+AT(begin_ns, 8);
+AT(count, 24);
+AT(history, 32);
+AT(root, 40);
+AT(collective, 44);
+AT(state, 47);
+AT(algorithm, 48);
+AT(transports, 54);
+AT(place, 56);
+AT(queued_us, 60);
+#undef AT
+
+/* Word by word, put together in registers (the byte order is little-endian on all machines that motet runs on): small stores that are read
+ * back as words would wait for each other, longer than all of this takes. */
+static inline __attribute__((always_inline)) void motet_record_store(struct motet_record *to, const struct motet_record *from)
+{
+    uint64_t *words = (uint64_t *)(void *)to;
+    uint64_t kind = from->collective | (uint64_t)from->dtype << 8 | (uint64_t)from->op << 16 | (uint64_t)from->state << 24;
+    uint64_t how = from->algorithm | (uint64_t)from->group << 16 | (uint64_t)from->counts << 32 | (uint64_t)from->protocol << 40 |
+                   (uint64_t)from->transports << 48;
+#define STORE(word, value) __atomic_store_n(&words[word], (value), __ATOMIC_RELAXED)
+    STORE(1, from->begin_ns);
+    STORE(2, from->end_ns);
+    STORE(3, from->count);
+    STORE(4, from->history | (uint64_t)from->counts_hash << 32);
+    STORE(5, (uint32_t)from->root | kind << 32);
+    STORE(6, how);
+    STORE(7, from->place | (uint64_t)from->queued_us << 32);
+#undef STORE
+}
+
 /* Writes a record of the given number in its ring. Times and place are filled in here. Only the thread that runs the operation calls. */
-static inline struct motet_record *motet_record_write(motetComm_t comm, struct motet_record *record, uint64_t number,
-                                                      struct motet_record *description)
+static inline __attribute__((always_inline)) struct motet_record *motet_record_write(motetComm_t comm, struct motet_record *record,
+                                                                                     uint64_t number,
+                                                                                     struct motet_record *description)
 {
     description->begin_ns = motet_clock_now();
     description->place = comm->places++;
@@ -20,13 +53,14 @@ static inline struct motet_record *motet_record_write(motetComm_t comm, struct m
     }
     atomic_store_explicit(&record->seq, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
-    motet_record_copy(record, description);
+    motet_record_store(record, description);
     atomic_store_explicit(&record->seq, number + 1, memory_order_release);
     return record;
 }
 
 /* A collective begins: comm->seq is its number. */
-static inline struct motet_record *motet_record_call(motetComm_t comm, struct motet_record *description)
+static inline __attribute__((always_inline)) struct motet_record *motet_record_call(motetComm_t comm,
+                                                                                    struct motet_record *description)
 {
     struct motet_record *record =
         motet_record_write(comm, motet_region_record(&comm->layout, comm->region, comm->seq), comm->seq, description);

@@ -129,7 +129,7 @@ static void find_behind(const struct trace *trace, size_t first, size_t n, int64
         const struct trace_file *file = &trace->files[trace->members[first + i].file];
         if (json_array_size(findings) < FINDINGS_MOST)
             find(findings, "rank %d (pid %d, host %s) has not called %s #%" PRId64 ", in which %s %s; its last call is %s%s",
-                 trace->members[first + i].rank, file->pid, file->host, newest->what, high,
+                 trace->members[first + i].rank, file->pid, file->host, newest->name, high,
                  name_ranks(trace, first, n, waits, ranks), nwait == 1 ? "waits" : "wait", last ? last->what : "unknown",
                  last && !last->complete ? ", which has not ended" : "");
     }
