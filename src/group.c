@@ -37,8 +37,9 @@ _Thread_local int motet_group_depth;
 static _Thread_local struct {
     motetResult_t error; /* first of a call inside */
     char text[MOTET_ERROR_TEXT_MAX];
-    struct entry *entries;
+    struct entry *entries; /* NULL: none yet; `few` until they are too many */
     int nentries, entry_capacity;
+    struct entry few[4];
     struct join *joins;
     int njoins, join_capacity;
     struct job *jobs;
@@ -74,9 +75,26 @@ static bool grow(void **array, int count, int *capacity, size_t size)
     return true;
 }
 
+/* Small groups need no memory. */
+static bool grow_entries(void)
+{
+    const int nfew = sizeof group.few / sizeof group.few[0];
+    if (group.nentries < nfew && !group.entry_capacity) {
+        group.entries = group.few;
+        return true;
+    }
+    struct entry *heap = group.entry_capacity ? group.entries : NULL;
+    if (!grow((void **)&heap, group.nentries, &group.entry_capacity, sizeof *heap))
+        return false;
+    if (group.entries == group.few)
+        memcpy(heap, group.few, sizeof group.few);
+    group.entries = heap;
+    return true;
+}
+
 static motetResult_t add(struct motet_op *op, motetStream_t stream, int index)
 {
-    if (!op || !grow((void **)&group.entries, group.nentries, &group.entry_capacity, sizeof *group.entries)) {
+    if (!op || !grow_entries()) {
         motet_op_free(op);
         return motet_group_failed(motet_fail(motetSystemError, "out of memory in a group"));
     }
@@ -271,9 +289,13 @@ static motetResult_t launch(struct motet_op **ops)
 
 static motetResult_t launch_entered(void)
 {
+    enum { FEW = 8 };
+    motetComm_t few_comms[FEW];
+    struct motet_op *few_ops[FEW];
+    bool few = group.nentries <= FEW;
     int entered = 0, n = 0;
-    motetComm_t *comms = calloc((size_t)group.nentries, sizeof(motetComm_t));
-    struct motet_op **ops = calloc((size_t)group.nentries, sizeof *ops);
+    motetComm_t *comms = few ? few_comms : calloc((size_t)group.nentries, sizeof(motetComm_t));
+    struct motet_op **ops = few ? few_ops : calloc((size_t)group.nentries, sizeof *ops);
     motetResult_t result = comms && ops ? enter_all(&entered) : motet_fail(motetSystemError, "out of memory in a group");
     for (int i = 0; comms && i < entered; i++)
         if (is_first(i))
@@ -281,8 +303,10 @@ static motetResult_t launch_entered(void)
     if (result == motetSuccess)
         result = launch(ops);
     leave_all(comms, n);
-    free(comms);
-    free(ops);
+    if (!few) {
+        free(comms);
+        free(ops);
+    }
     return result;
 }
 
@@ -292,10 +316,15 @@ static void drop_all(bool jobs)
         motet_op_free(group.entries[i].op);
     for (int i = 0; jobs && i < group.njobs; i++)
         group.jobs[i].drop(group.jobs[i].context);
-    free(group.entries);
+    if (group.entry_capacity)
+        free(group.entries);
     free(group.joins);
     free(group.jobs);
-    memset(&group, 0, sizeof group);
+    group.entries = NULL;
+    group.joins = NULL;
+    group.jobs = NULL;
+    group.nentries = group.entry_capacity = group.njoins = group.join_capacity = group.njobs = group.job_capacity = 0;
+    group.error = motetSuccess;
     motet_group_depth = 0;
 }
 

@@ -26,20 +26,47 @@ struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call)
 
 struct motet_op *motet_op_batch(motetComm_t comm)
 {
-    return motet_op_collective(comm, NULL);
+    struct motet_op *op = motet_op_collective(comm, NULL);
+    if (op) {
+        op->transfers = op->few;
+        op->statuses = op->few_statuses;
+        op->capacity = sizeof op->few / sizeof op->few[0];
+    }
+    return op;
+}
+
+static void drop_arrays(struct motet_op *op)
+{
+    if (op->transfers != op->few) {
+        free(op->transfers);
+        free(op->statuses);
+    }
+}
+
+/* Room for twice as many messages. */
+static motetResult_t grow(struct motet_op *op)
+{
+    size_t n = 2 * (size_t)op->capacity;
+    struct motet_transfer *transfers = malloc(n * sizeof *transfers);
+    motetStatus_t **statuses = malloc(n * sizeof(motetStatus_t *));
+    if (!transfers || !statuses) {
+        free(transfers);
+        free(statuses);
+        return motet_fail(motetSystemError, "out of memory for a message on communicator %s", op->comm->options.name);
+    }
+    memcpy(transfers, op->transfers, (size_t)op->ntransfers * sizeof *transfers);
+    memcpy(statuses, op->statuses, (size_t)op->ntransfers * sizeof(motetStatus_t *));
+    drop_arrays(op);
+    op->transfers = transfers;
+    op->statuses = statuses;
+    op->capacity = (int)n;
+    return motetSuccess;
 }
 
 motetResult_t motet_op_add(struct motet_op *op, const struct motet_transfer *transfer, motetStatus_t *status)
 {
-    size_t n = (size_t)op->ntransfers + 1;
-    struct motet_transfer *transfers = realloc(op->transfers, n * sizeof *transfers);
-    if (transfers)
-        op->transfers = transfers;
-    motetStatus_t **statuses = realloc(op->statuses, n * sizeof(motetStatus_t *));
-    if (statuses)
-        op->statuses = statuses;
-    if (!transfers || !statuses)
-        return motet_fail(motetSystemError, "out of memory for a message on communicator %s", op->comm->options.name);
+    if (op->ntransfers == op->capacity)
+        TRY(grow(op));
     op->transfers[op->ntransfers] = *transfer;
     op->statuses[op->ntransfers++] = status;
     return motetSuccess;
@@ -51,8 +78,7 @@ void motet_op_free(struct motet_op *op)
         return;
     if (!op->started)
         motet_call_free(op->call);
-    free(op->transfers);
-    free(op->statuses);
+    drop_arrays(op);
     free(op);
 }
 

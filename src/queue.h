@@ -13,7 +13,9 @@ struct motet_op {
     struct motet_call *call;          /* collective: owned until it starts */
     struct motet_transfer *transfers; /* batch: owned */
     motetStatus_t **statuses;         /* batch: by transfer, where the caller wants its result; entries may be NULL */
-    int ntransfers;
+    int ntransfers, capacity;         /* beyond `few`, the arrays are on the heap */
+    struct motet_transfer few[2];     /* an exchange needs no more */
+    motetStatus_t *few_statuses[2];
     struct motet_run *run;
     struct motet_batch batch;
     uint64_t queued_ns; /* when it got its place */
