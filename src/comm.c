@@ -349,7 +349,7 @@ static motetResult_t connect_all(motetComm_t comm, struct motet_boot *boot, void
     for (int r = 0; result == motetSuccess && r < n; r++)
         processes[r] = &((const struct introduction *)introductions[r])->process;
     if (result == motetSuccess)
-        result = motet_endpoint_connect(processes, n, &boot->secret, boot->deadline_ns, boot->abort, endpoints);
+        result = motet_endpoint_connect_in(boot, processes, n, endpoints);
     if (result == motetSuccess) {
         result = open_windows(comm, endpoints);
         for (int r = 0; r < n; r++)

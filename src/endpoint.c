@@ -151,17 +151,41 @@ void motet_links_read(uint64_t serial, int lane)
 
 /* ---- death ---- */
 
+void motet_link_lose(struct motet_link *link, int error)
+{
+    if (atomic_exchange(&link->broken, true))
+        return;
+    atomic_store(&link->lost, error);
+    motet_service_wake();
+}
+
+static void write_cause(struct motet_link *link, const char *format, va_list arguments)
+{
+    vsnprintf(link->endpoint.cause, sizeof(link->endpoint.cause), format, arguments);
+    /* Release: whoever sees `caused` sees the text. */
+    atomic_store_explicit(&link->caused, true, memory_order_release);
+    motet_service_wake();
+}
+
 void motet_link_break(struct motet_link *link, const char *format, ...)
 {
     if (atomic_exchange(&link->broken, true))
         return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(link->endpoint.cause, sizeof(link->endpoint.cause), format, arguments);
+    write_cause(link, format, arguments);
     va_end(arguments);
-    /* Release: whoever sees `caused` sees the text. */
-    atomic_store_explicit(&link->caused, true, memory_order_release);
-    motet_service_wake();
+}
+
+void motet_link_settle(struct motet_link *link, const char *format, ...)
+{
+    /* Whoever broke it writes the cause, unless a stream was lost: then it is left to this thread. */
+    if (atomic_exchange(&link->broken, true) && (atomic_load(&link->lost) == 0 || atomic_load(&link->caused)))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_cause(link, format, arguments);
+    va_end(arguments);
 }
 
 void motet_link_announce(struct motet_link *link)
@@ -183,6 +207,8 @@ static void break_by_error(struct motet_link *link, int error)
         motet_link_break(link, "closed the connection");
     else if (error == -ETIMEDOUT)
         motet_link_break(link, "does not answer (connection timed out)");
+    else if (!link->is_simulated)
+        motet_link_lose(link, error);
     else
         motet_link_break(link, "connection lost: %s", strerror(-error));
 }

@@ -16,6 +16,7 @@ struct motet_endpoint {
     const struct motet_transport *transport;
     char *segment;       /* mapped: the peer's segment here (the own one for the own process); NULL for streams */
     _Atomic(_Bool) dead; /* set once, by the service thread or by whoever met the broken connection; never cleared */
+    bool orderly;        /* valid once dead: it left, or exited with status 0, having sent all it had to send */
     char cause[160];     /* why, in words, valid once dead: "killed by signal 9", "connection reset", "silent for 5 s" */
     void *state;         /* private to endpoint.c */
 };
@@ -41,6 +42,10 @@ motetResult_t motet_process_check_fork(void);
  * endpoint is left, and the sentence names the peer's host, pid, address and what happened. Blocks until deadline_ns or *abort. */
 motetResult_t motet_endpoint_connect(const struct motet_process *const peers[], int n, const struct motet_secret *secret,
                                      uint64_t deadline_ns, const _Atomic(_Bool) *abort, struct motet_endpoint *endpoints[]);
+
+/* The same inside an init: secret, deadline and abort flag are the boot's, and what another rank tells of its failure ends it too. */
+motetResult_t motet_endpoint_connect_in(struct motet_boot *boot, const struct motet_process *const peers[], int n,
+                                        struct motet_endpoint *endpoints[]);
 
 /* Another reference to an endpoint that the caller already holds (split). */
 void motet_endpoint_retain(struct motet_endpoint *endpoint);

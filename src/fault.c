@@ -119,16 +119,37 @@ motetResult_t motet_comm_async_error(motetComm_t comm)
     return (motetResult_t)atomic_load(&comm->async_error);
 }
 
+/* Whether a rank is dead that did not leave by itself: its position, -1. A program often aborts one communicator because of what another
+ * one told. */
+static int find_dead(motetComm_t comm)
+{
+    for (int p = 0; p < comm->nranks; p++)
+        if (p != comm->position && atomic_load(&comm->peers[p].dead) && !comm->peers[p].endpoint->orderly)
+            return p;
+    return -1;
+}
+
+static void describe_death(motetComm_t comm, int position, char *text, size_t len)
+{
+    const struct motet_peer *peer = &comm->peers[position];
+    snprintf(text, len, "comm \"%s\" (%d ranks): rank %d (pid %d on %s) is gone: %s", comm->options.name, comm->nranks, peer->rank,
+             (int)peer->endpoint->process.pid, peer->endpoint->process.host_name, peer->endpoint->cause);
+}
+
 /* A fault that made this rank abort is on its way to the others already, but may come after this word: it is said again. */
 void motet_comm_tell_abort(motetComm_t comm)
 {
     struct motet_fault_record *own = &comm->control->fault;
     char text[sizeof own->text];
     motetResult_t code = motetRemoteError;
-    snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d aborted", comm->options.name, comm->nranks, comm->rank);
+    int dead = find_dead(comm);
     if (atomic_load_explicit(&own->state, memory_order_acquire) == 2) {
         code = (motetResult_t)own->code;
         snprintf(text, sizeof text, "%s", own->text);
+    } else if (dead >= 0) {
+        describe_death(comm, dead, text, sizeof text);
+    } else {
+        snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d aborted", comm->options.name, comm->nranks, comm->rank);
     }
     tell_remote_ranks(comm, code, text);
     store_in_local_ranks(comm, code, text);
@@ -278,9 +299,8 @@ void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_c
 /* A peer died and an operation needs it: says so to everybody. */
 motetResult_t motet_comm_dead(motetComm_t comm, int position)
 {
-    const struct motet_peer *peer = &comm->peers[position];
-    motet_fail_quiet(motetRemoteError, "comm \"%s\" (%d ranks): rank %d (pid %d on %s) is gone: %s", comm->options.name,
-                     comm->nranks, peer->rank, (int)peer->endpoint->process.pid, peer->endpoint->process.host_name,
-                     peer->endpoint->cause);
+    char text[sizeof comm->control->fault.text];
+    describe_death(comm, position, text, sizeof text);
+    motet_fail_quiet(motetRemoteError, "%s", text);
     return motet_comm_fault(comm, motetRemoteError);
 }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -17,7 +15,8 @@
 #include "window.h"
 
 #define MS        1000000ull
-#define STATUS_NS (50 * MS)   /* how long the exit status of a dead peer may take to become known */
+#define STATUS_NS (500 * MS)  /* how long the exit status of a dead peer may take to become known: its parent may be slow to ask */
+#define TOLD_NS   (300 * MS)  /* how long others may take to tell of a death that cannot be seen from here */
 #define PART_NS   (200 * MS)  /* how long what a dead peer sent may still arrive */
 #define LEAVE_NS  (1000 * MS) /* the same for a peer that said goodbye, whose streams end by themselves */
 
@@ -28,52 +27,87 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* ---- why a process ended ---- */
 
-/* The kernel's struct pidfd_info, first version, and the request that fills it (Linux 6.15 tells the exit status to anybody). */
-struct exit_info {
-    uint64_t mask, cgroup;
-    uint32_t ids[11];
-    int32_t exit_code;
-};
-#define EXIT_INFO_REQUEST _IOWR(0xff, 11, struct exit_info)
-#define EXIT_INFO_EXIT    (1ull << 3)
-
-static bool exit_status(int pidfd, int *status)
+/* Whether somebody may still tell why another host's process ended: a process beside it, or the launcher. */
+static bool may_be_told(const struct motet_link *gone)
 {
-    struct exit_info info = {.mask = EXIT_INFO_EXIT};
-    _Static_assert(sizeof(info) == 64, "as the kernel's");
-    if (pidfd < 0 || ioctl(pidfd, EXIT_INFO_REQUEST, &info) != 0 || !(info.mask & EXIT_INFO_EXIT))
-        return false;
-    *status = info.exit_code;
-    return true;
+    for (const struct motet_link *link = motet_links; link; link = link->next)
+        if (link != gone && link->endpoint.process.host_id == gone->endpoint.process.host_id && !atomic_load(&link->broken))
+            return true;
+    return motet_obituary_has_launcher();
 }
 
-/* The peer's process or its control connection has ended: says why, as soon as that is known. */
+/* Tells the processes of other hosts what only this host can see. */
+static void tell_others(const struct motet_link *gone)
+{
+    struct motet_obituary_message message = {.orderly = gone->obituary.orderly};
+    memcpy(message.token, gone->endpoint.process.token, sizeof(message.token));
+    snprintf(message.text, sizeof(message.text), "%.*s", (int)sizeof(message.text) - 1, gone->obituary.text);
+    for (struct motet_link *link = motet_links; link; link = link->next)
+        if (link != gone && link->state == MOTET_LINK_READY && link->nlanes > 0 && !atomic_load(&link->broken))
+            motet_link_say(link, MOTET_MESSAGE_OBITUARY, 0, &message, sizeof(message));
+}
+
+/* The peer's process or a connection to it has ended: says why, as soon as that is known. Returns when to look again, 0: it is said. */
 static uint64_t find_cause(struct motet_link *link, uint64_t now_ns)
 {
-    int status;
-    if (exit_status(link->life_watch.fd, &status)) {
-        if (WIFSIGNALED(status))
-            motet_link_break(link, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-        else
-            motet_link_break(link, "exited with status %d", WEXITSTATUS(status));
+    bool is_local = link->life_watch.fd >= 0;
+    int error = atomic_load(&link->lost);
+    if (link->told || motet_obituary_find(&link->endpoint.process, link->life_watch.fd, &link->obituary)) {
+        link->endpoint.orderly = link->obituary.orderly;
+        motet_link_settle(link, "%s", link->obituary.text);
+        if (!link->told)
+            tell_others(link);
         return 0;
     }
-    if (now_ns < link->gone_ns + (link->life_watch.fd >= 0 ? STATUS_NS : 0))
+    uint64_t patience_ns = is_local && link->process_gone ? STATUS_NS : error != 0 || may_be_told(link) ? TOLD_NS : 0;
+    if (now_ns < link->gone_ns + patience_ns)
         return now_ns + 2 * MS;
-    motet_link_break(link,
-                     link->life_watch.fd >= 0 ? "gone (exit status unknown)" : "gone: it closed its connections without farewell");
+    if (error != 0 && !link->process_gone)
+        motet_link_settle(link, "connection lost: %s", strerror(-error));
+    else if (is_local)
+        motet_link_settle(link, "status unknown%s", motet_obituary_has_launcher() ? "" : ": no launcher");
+    else
+        motet_link_settle(link, "it closed its connections without farewell (status unknown%s)",
+                          motet_obituary_has_launcher() ? "" : ": no launcher");
     return 0;
 }
 
 /* ---- events ---- */
+
+static void note_gone(struct motet_link *link)
+{
+    link->process_gone = true;
+    if (link->gone_ns == 0)
+        link->gone_ns = motet_now_ns();
+}
+
+/* A process of the dead one's host says why it died: known before, or instead of, what the own connections show. */
+static void take_obituary(const struct motet_obituary_message *message)
+{
+    pthread_mutex_lock(&motet_links_lock);
+    struct motet_link *link = motet_links_find(message->token);
+    if (link && link->state == MOTET_LINK_READY && link->nlanes > 0 && !link->told) {
+        link->obituary.orderly = message->orderly;
+        snprintf(link->obituary.text, sizeof(link->obituary.text), "%.*s", (int)sizeof(message->text), message->text);
+        link->told = true;
+        note_gone(link);
+    }
+    pthread_mutex_unlock(&motet_links_lock);
+}
 
 static void life_ready(void *context, uint32_t events)
 {
     struct motet_link *link = context;
     (void)events;
     motet_service_unwatch(&link->life_watch);
-    if (link->gone_ns == 0)
-        link->gone_ns = motet_now_ns();
+    note_gone(link);
+}
+
+static void take_farewell(struct motet_link *link)
+{
+    if (!atomic_load(&link->caused))
+        link->endpoint.orderly = true;
+    motet_link_settle(link, "left: it destroyed its last communicator");
 }
 
 static void read_control(struct motet_link *link)
@@ -82,7 +116,9 @@ static void read_control(struct motet_link *link)
     while ((result = motet_mailbox_read(&link->control, false)) == 1) {
         const struct motet_message *message = &link->control.message;
         if (message->kind == MOTET_MESSAGE_BYE)
-            motet_link_break(link, "left: it destroyed its last communicator");
+            take_farewell(link);
+        else if (message->kind == MOTET_MESSAGE_OBITUARY && message->len == sizeof(struct motet_obituary_message))
+            take_obituary((const struct motet_obituary_message *)link->control.body);
         else if (message->kind == MOTET_MESSAGE_ASK || message->kind == MOTET_MESSAGE_TELL)
             motet_guest.message(link, message->kind, link->control.body, message->len);
         else if (message->kind > MOTET_CONTROL_DEATH && message->kind <= MOTET_CONTROL_ANSWER)
@@ -93,11 +129,11 @@ static void read_control(struct motet_link *link)
         return;
     motet_service_unwatch(&link->control_watch);
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH)
-        motet_link_break(link, "silent for too long: host or network down (%s)", strerror(-result));
+        motet_link_settle(link, "silent for too long: host or network down (%s)", strerror(-result));
     else if (result == -EBADMSG)
-        motet_link_break(link, "sent bytes that make no sense (corrupted connection)");
-    else if (link->gone_ns == 0)
-        link->gone_ns = motet_now_ns();
+        motet_link_settle(link, "sent bytes that make no sense (corrupted connection)");
+    else
+        note_gone(link);
 }
 
 static void control_ready(void *context, uint32_t events)
@@ -184,6 +220,8 @@ static void read_rest(struct motet_link *link)
 static uint64_t tick_link(struct motet_link *link, uint64_t now_ns)
 {
     bool broken = atomic_load_explicit(&link->caused, memory_order_acquire);
+    if (!broken && link->gone_ns == 0 && atomic_load(&link->lost) != 0)
+        link->gone_ns = now_ns;
     if (!broken && link->gone_ns != 0) {
         uint64_t again_ns = find_cause(link, now_ns);
         if (again_ns != 0)
@@ -195,7 +233,7 @@ static uint64_t tick_link(struct motet_link *link, uint64_t now_ns)
             link->ended_ns = now_ns;
         if (now_ns < link->ended_ns + LEAVE_NS)
             return link->ended_ns + LEAVE_NS;
-        motet_link_break(link, "a data connection was closed");
+        motet_link_settle(link, "a data connection was closed");
         broken = true;
     }
     if (!broken)

@@ -14,9 +14,16 @@
 #include "endpoint.h"
 #include "lane.h"
 #include "message.h"
+#include "obituary.h"
 #include "service.h"
 
 enum motet_link_state { MOTET_LINK_CONNECTING, MOTET_LINK_READY, MOTET_LINK_FAILED };
+
+struct motet_obituary_message { /* why another process, which the teller could see die, ended */
+    uint8_t token[16];
+    uint8_t orderly;
+    char text[143];
+};
 
 struct motet_attempt; /* connect.c */
 
@@ -38,6 +45,7 @@ struct motet_link {
     struct motet_mailbox control; /* fd -1: none */
 
     _Atomic(_Bool) broken;    /* somebody noticed; `cause` of the endpoint is being written */
+    _Atomic int lost;         /* broken by this error of a stream, a negative errno; why is for the service thread to find out */
     _Atomic(_Bool) caused;    /* the cause is there */
     _Atomic(_Bool) announced; /* the handlers were told */
     _Atomic uint32_t ended;   /* bit per lane whose stream has ended */
@@ -52,10 +60,13 @@ struct motet_link {
     struct motet_watch control_watch, life_watch;
     struct motet_lane_watch *lane_watches;
     struct motet_attempt *attempt; /* CONNECTING: how far it is (connect.c) */
-    uint64_t gone_ns;              /* when the peer process, or its control connection, ended; 0: it has not */
-    uint64_t ended_ns;             /* when the first lane was seen to have ended */
-    uint64_t part_ns;              /* broken: read what is left until then at the latest; 0: not yet begun */
-    bool finished;                 /* nothing more will be sent: BYE was said */
+    uint64_t gone_ns;              /* when the peer process, or its control connection, ended, or a stream was lost; 0: not yet */
+    bool process_gone;             /* the process or the control connection has ended: not just a stream */
+    bool told;                     /* `obituary` came from a process of its host */
+    struct motet_obituary obituary;
+    uint64_t ended_ns; /* when the first lane was seen to have ended */
+    uint64_t part_ns;  /* broken: read what is left until then at the latest; 0: not yet begun */
+    bool finished;     /* nothing more will be sent: BYE was said */
 
     bool is_simulated;
     struct motet_link *twin; /* of a simulated link: the other end, in this process */
@@ -87,6 +98,12 @@ struct motet_link *motet_links_find(const uint8_t token[16]);
 
 /* Notes that the connection is broken and why; the first cause wins. Any thread. */
 void motet_link_break(struct motet_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for the service thread, which also says what a lost stream meant. */
+void motet_link_settle(struct motet_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Notes that a stream failed with a negative errno. Often that is only the first sign of a death, whose cause says more. Any thread. */
+void motet_link_lose(struct motet_link *link, int error);
 
 /* Tells the handlers, once, that the link is dead. Service thread or a caller that reads. */
 void motet_link_announce(struct motet_link *link);

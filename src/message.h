@@ -24,6 +24,7 @@ enum motet_message_kind {
     MOTET_MESSAGE_BYE = 100, /* nothing more will come */
     MOTET_MESSAGE_ASK,       /* a question about this process, and its answer: status.c */
     MOTET_MESSAGE_TELL,
+    MOTET_MESSAGE_OBITUARY, /* why another process ended: life.c */
 };
 
 #define MOTET_MESSAGE_MAGIC 0x6d63746du /* "mtcm" */

@@ -19,6 +19,7 @@
 #include "base/settings.h"
 #include "clock.h"
 #include "connect.h"
+#include "obituary.h"
 #include "segment.h"
 #include "transport/rows.h"
 
@@ -74,6 +75,7 @@ static motetResult_t describe(void)
     self = (struct motet_process){
         .host_id = motet_host_id(), .pid = getpid(), .ncpus = motet_cpu_count(), .segment_len = motet_segment_len()};
     snprintf(self.host_name, sizeof(self.host_name), "%s", motet_host_name());
+    motet_obituary_open();
     return motet_random(self.token, sizeof(self.token));
 }
 

@@ -125,16 +125,31 @@ static void sleep_locked(uint64_t until_ns)
     pthread_cond_timedwait(&motet_links_changed, &motet_links_lock, &until);
 }
 
-static motetResult_t await_links(struct motet_link *const links[], int n, uint64_t deadline_ns, const _Atomic(_Bool) *abort)
+/* The boot may ask a store of the caller's: not under the lock. */
+static motetResult_t hear_others(struct motet_boot *boot)
+{
+    pthread_mutex_unlock(&motet_links_lock);
+    motetResult_t result = motet_boot_check(boot);
+    pthread_mutex_lock(&motet_links_lock);
+    return result == motetSuccess ? motetInProgress : result;
+}
+
+static motetResult_t await_links(struct motet_link *const links[], int n, uint64_t deadline_ns, const _Atomic(_Bool) *abort,
+                                 struct motet_boot *boot)
 {
     const struct motet_link *waiting = NULL;
     motetResult_t result;
+    uint64_t hear_ns = motet_now_ns() + SLICE_NS;
     pthread_mutex_lock(&motet_links_lock);
     while ((result = check_links(links, n, &waiting)) == motetInProgress) {
         if (abort && atomic_load(abort))
             result = motet_fail_quiet(motetInvalidUsage, "aborted while connecting");
         else if (motet_now_ns() >= deadline_ns)
             result = fail_link(waiting, motetTimeout, "not in time");
+        else if (boot && motet_now_ns() >= hear_ns) {
+            result = hear_others(boot);
+            hear_ns = motet_now_ns() + SLICE_NS;
+        }
         if (result != motetInProgress)
             break;
         sleep_locked(deadline_ns);
@@ -143,8 +158,9 @@ static motetResult_t await_links(struct motet_link *const links[], int n, uint64
     return result;
 }
 
-motetResult_t motet_endpoint_connect(const struct motet_process *const peers[], int n, const struct motet_secret *secret,
-                                     uint64_t deadline_ns, const _Atomic(_Bool) *abort, struct motet_endpoint *endpoints[])
+static motetResult_t connect_links(const struct motet_process *const peers[], int n, const struct motet_secret *secret,
+                                   uint64_t deadline_ns, const _Atomic(_Bool) *abort, struct motet_boot *boot,
+                                   struct motet_endpoint *endpoints[])
 {
     struct motet_link **links = calloc((size_t)n + 1, sizeof(struct motet_link *));
     if (!links)
@@ -156,7 +172,7 @@ motetResult_t motet_endpoint_connect(const struct motet_process *const peers[], 
         result = want_links(peers, n, links);
         motet_connect_kick();
         if (result == motetSuccess)
-            result = await_links(links, n, deadline_ns, abort);
+            result = await_links(links, n, deadline_ns, abort, boot);
         motet_secret_remove(secret);
     }
     for (int i = 0; i < n; i++) {
@@ -168,4 +184,16 @@ motetResult_t motet_endpoint_connect(const struct motet_process *const peers[], 
     if (result != motetSuccess)
         motet_connect_kick(); /* links that nobody wants any more are dropped */
     return result;
+}
+
+motetResult_t motet_endpoint_connect(const struct motet_process *const peers[], int n, const struct motet_secret *secret,
+                                     uint64_t deadline_ns, const _Atomic(_Bool) *abort, struct motet_endpoint *endpoints[])
+{
+    return connect_links(peers, n, secret, deadline_ns, abort, NULL, endpoints);
+}
+
+motetResult_t motet_endpoint_connect_in(struct motet_boot *boot, const struct motet_process *const peers[], int n,
+                                        struct motet_endpoint *endpoints[])
+{
+    return connect_links(peers, n, &boot->secret, boot->deadline_ns, boot->abort, boot, endpoints);
 }

@@ -109,6 +109,14 @@ static void start_job(struct agent *agent, const struct frame *frame)
     agent->input_open = agent->crew.stdin_fd >= 0 && sink_open(&agent->input, &agent->loop, agent->crew.stdin_fd);
 }
 
+/* A rank of another host has ended: the ranks of this one may read why. */
+static void note_death(struct agent *agent, const struct frame *frame)
+{
+    struct death death;
+    if (agent->running && death_from_text(frame->data, frame->len, &death))
+        deaths_append(&agent->crew.deaths, &death);
+}
+
 static void obey(struct agent *agent, const struct frame *frame)
 {
     switch (frame->type) {
@@ -124,6 +132,9 @@ static void obey(struct agent *agent, const struct frame *frame)
         break;
     case FRAME_INPUT_END:
         agent->input_ended = true;
+        break;
+    case FRAME_DEATH:
+        note_death(agent, frame);
         break;
     default:
         agent->leave = true;

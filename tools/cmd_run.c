@@ -18,7 +18,7 @@ struct run_settings {
     int64_t nranks, max_restarts, timeout_ms, grace_ms, start_timeout_ms, master_port;
     const char *hosts, *hostfile, *ssh, *remote_path, *directory, *binding, *master_address;
     struct option_list variables;
-    bool agent, no_prefix, quiet;
+    bool agent, keep_going, no_prefix, quiet;
 };
 
 #define AT(member) offsetof(struct run_settings, member)
@@ -36,6 +36,8 @@ static const struct option_row run_options[] = {
      "Binds each rank to its share of the CPUs (core) or to the CPUs of a memory node (numa)."},
     {0, "max-restarts", "K", OPTION_INT, AT(max_restarts), 0, 1000000, NULL, "0",
      "Starts the whole job again after a failure, at most K times."},
+    {0, "keep-going", NULL, OPTION_FLAG, AT(keep_going), 0, 0, NULL, NULL,
+     "A rank that fails does not end the others: for programs that go on without it. They are told why it ended."},
     {0, "timeout", "TIME", OPTION_TIME, AT(timeout_ms), 0, INT64_MAX / 4, NULL, "none",
      "Ends the job after this long; exit status 124."},
     {0, "grace", "TIME", OPTION_TIME, AT(grace_ms), 0, 86400000, NULL, "5s",
@@ -133,6 +135,7 @@ static int start(const struct run_settings *settings, char **words)
         .start_timeout_ms = settings->start_timeout_ms,
         .prefixes = !settings->no_prefix,
         .quiet = settings->quiet,
+        .keep_going = settings->keep_going,
     };
     int code = EXIT_USAGE;
     binding_parse(settings->binding, &launch.binding);

@@ -22,6 +22,7 @@ struct birth {
     bool bind;
     cpu_set_t cpus;
     int in, out, err, report; /* report: errno of exec, closed by a successful one */
+    int deaths;               /* inherited by the program; -1: none */
     pid_t parent;
 };
 
@@ -56,6 +57,8 @@ static void __attribute__((noreturn)) child_main(const struct birth *birth)
         child_fail(birth, 0);
     if (birth->job->directory && chdir(birth->job->directory))
         child_fail(birth, 1);
+    if (birth->deaths >= 0)
+        fcntl(birth->deaths, F_SETFD, 0);
     child_reset_signals();
     execvpe(birth->job->argv[0], birth->job->argv, birth->environment);
     child_fail(birth, 2);
@@ -139,9 +142,10 @@ static bool fork_rank(struct crew_rank *rank, struct birth *birth, char *error, 
 static bool start_rank(struct crew *crew, struct crew_rank *rank, const struct job *job, int index, int in, char *error, size_t len,
                        int *exit_code)
 {
-    struct birth birth = {.job = job, .in = in};
+    struct birth birth = {.job = job, .in = in, .deaths = crew->deaths.reading};
     birth.bind = binding_cpus(job->binding, index, crew->n, &birth.cpus);
-    birth.environment = rank_environment_make(job, crew->node, rank->rank, index, crew->n, crew_threads(job, crew->n));
+    birth.environment =
+        rank_environment_make(job, crew->node, rank->rank, index, crew->n, crew_threads(job, crew->n), crew->deaths.reading);
     if (!birth.environment) {
         snprintf(error, len, "out of memory");
         return false;
@@ -188,6 +192,7 @@ bool crew_start(struct crew *crew, const struct job *job, int node, int first_ra
     crew->stdin_fd = -1;
     gethostname(crew->host, sizeof crew->host - 1);
     oom_baseline_read(&crew->oom);
+    deaths_open(&crew->deaths);
     crew->ranks = calloc((size_t)n, sizeof *crew->ranks);
     if (!crew->ranks || !open_inputs(crew, stdin_fd, &first_in, &other_in)) {
         snprintf(error, error_len, "cannot start the ranks: %s", strerror(errno));
@@ -239,6 +244,7 @@ static void finish_rank(struct crew *crew, struct crew_rank *rank, int status)
     struct death death = {.rank = rank->rank};
     snprintf(death.host, sizeof death.host, "%s", crew->host);
     death_describe(&death, rank->pid, status, &crew->oom);
+    deaths_append(&crew->deaths, &death);
     waitpid(rank->pid, NULL, 0);
     drain_rank(crew, rank);
     rank->pid = 0;
@@ -315,6 +321,8 @@ void crew_free(struct crew *crew)
         loop_forget(crew->loop, crew->stdin_fd);
         close(crew->stdin_fd);
     }
+    if (crew->ranks)
+        deaths_close(&crew->deaths);
     free(crew->ranks);
     crew->ranks = NULL;
     crew->n = 0;

@@ -10,6 +10,7 @@
 
 #include "binding.h"
 #include "death.h"
+#include "deaths.h"
 #include "loop.h"
 
 /* What all hosts of a job must know. Strings belong to whoever fills it. */
@@ -52,6 +53,7 @@ struct crew {
     int stdin_fd; /* write end of rank 0's stdin when it is relayed, else -1 */
     bool paused;
     struct oom_baseline oom;
+    struct deaths deaths; /* of this host and, as far as the launcher says, of others */
 };
 
 /* Starts `n` ranks, the first is `first_rank` of the job. stdin_fd: what rank 0 reads, -1: nothing, -2: a pipe whose write end is

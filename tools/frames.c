@@ -55,7 +55,7 @@ int frame_next(struct frame_reader *reader, struct frame *frame)
     if (left < HEADER)
         return 0;
     size_t len = get32(at + 5);
-    if (len > FRAME_DATA_MAX || !strchr("JSIQHOREFD", at[0]) || !at[0])
+    if (len > FRAME_DATA_MAX || !strchr("JSIQXHOREFD", at[0]) || !at[0])
         return -1;
     if (left < HEADER + len)
         return 0;

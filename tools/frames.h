@@ -10,7 +10,7 @@
 #include "crew.h"
 #include "relay.h"
 
-#define FRAME_GREETING "motet-agent-1\n" /* first line of an agent; what a login shell prints before it is passed over */
+#define FRAME_GREETING "motet-agent-2\n" /* first line of an agent; what a login shell prints before it is passed over */
 #define FRAME_DATA_MAX (16 << 20)
 
 enum frame_type {
@@ -19,6 +19,7 @@ enum frame_type {
     FRAME_SIGNAL = 'S', /* number: signal for all ranks */
     FRAME_INPUT = 'I',  /* bytes for rank 0's stdin */
     FRAME_INPUT_END = 'Q',
+    FRAME_DEATH = 'X', /* JSON of death_to_text: a rank of any host has ended */
     /* agent to launcher */
     FRAME_HELLO = 'H', /* JSON: host, cpus, two free ports */
     FRAME_STDOUT = 'O',

@@ -101,20 +101,37 @@ static void on_first_failure(struct launch *launch, const struct death *death)
     if (launch->left)
         snprintf(before, sizeof before, "; %d rank%s had left before with code 0", launch->left, launch->left > 1 ? "s" : "");
     relay_say(&launch->relay, "rank %d (pid %d, host %s) failed first: it %s%s%s", death->rank, (int)death->pid, death->host,
-              death->cause, before, launch->alive ? "; ending the others" : "");
-    begin_ending(launch, FAILED, SIGTERM);
+              death->cause, before,
+              !launch->alive                 ? ""
+              : launch->settings->keep_going ? "; the others go on"
+                                             : "; ending the others");
+    if (launch->settings->keep_going)
+        launch->reason = FAILED;
+    else
+        begin_ending(launch, FAILED, SIGTERM);
+}
+
+/* The agents tell the ranks of their hosts. */
+static void tell_death(struct launch *launch, const struct death *death)
+{
+    char *text = launch->nremotes > 1 ? death_to_text(death) : NULL;
+    for (int i = 0; text && i < launch->nremotes; i++)
+        if (launch->remotes[i].state == REMOTE_RUNNING)
+            frame_write(&launch->remotes[i].in, FRAME_DEATH, death->rank, text, strlen(text));
+    free(text);
 }
 
 static void on_ended(void *context, const struct death *death)
 {
     struct launch *launch = context;
+    tell_death(launch, death);
     launch->alive--;
     relay_end_rank(&launch->relay, death->rank);
     if (!death->exit_code) {
         launch->left++;
         return;
     }
-    if (launch->phase < ENDING) {
+    if (launch->phase < ENDING && !launch->has_first) {
         on_first_failure(launch, death);
         return;
     }
@@ -123,7 +140,7 @@ static void on_ended(void *context, const struct death *death)
         launch->has_first = true;
     }
     int number = death->signal_number;
-    bool by_launcher = number && (number == SIGTERM || number == SIGKILL || number == launch->interrupt);
+    bool by_launcher = launch->phase >= ENDING && number && (number == SIGTERM || number == SIGKILL || number == launch->interrupt);
     if (by_launcher || launch->reason != FAILED || launch->settings->quiet)
         return;
     if (launch->secondary++ < SECONDARY_SHOWN)

@@ -22,7 +22,7 @@ struct launch_settings {
     int master_port; /* 0: a free one */
     int max_restarts;
     int64_t timeout_ms, grace_ms, start_timeout_ms; /* 0: none */
-    bool prefixes, quiet;
+    bool prefixes, quiet, keep_going;
 };
 
 /* Body for shepherd_run; context is a struct launch_settings. Returns the exit code. */

@@ -2,6 +2,7 @@
  * The `motet` program: a table of commands and the choice among them, by the first argument or by the name that the program was
  * started under (all_reduce_perf and the like). It knows nothing about what a command does. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,9 +63,11 @@ static int run_as_perf(const char *name, int argc, char **argv)
     return code;
 }
 
+/* An earlier write may have failed, and the last one, of less, not. */
 static int finish(int code)
 {
-    if (fflush(stdout) && errno != EPIPE) {
+    bool failed = ferror(stdout);
+    if ((fflush(stdout) || failed) && errno != EPIPE) {
         fprintf(stderr, "motet: cannot write the output: %s\n", strerror(errno));
         return code ? code : EXIT_FAILED;
     }

@@ -87,7 +87,7 @@ static void put_motet(struct block *block, const struct job *job, int rank, int 
     put_format(block, "MOTET_UNIQUE_ID=%s", job->unique_id);
 }
 
-char **rank_environment_make(const struct job *job, int node, int rank, int local_rank, int nlocal, int threads)
+char **rank_environment_make(const struct job *job, int node, int rank, int local_rank, int nlocal, int threads, int deaths_fd)
 {
     struct block block = {0};
     for (char **at = environ; *at; at++)
@@ -96,6 +96,7 @@ char **rank_environment_make(const struct job *job, int node, int rank, int loca
         put(&block, strdup(*at));
     put_torchrun(&block, job, node, rank, local_rank, nlocal);
     put_motet(&block, job, rank, local_rank, nlocal);
+    put_format(&block, "MOTET_DEATHS_FD=%d", deaths_fd);
     put_format(&block, "OMP_NUM_THREADS=%d", threads);
     if (block.failed) {
         rank_environment_free(block.items);

@@ -41,5 +41,6 @@ MOTET_SETTING(LOCAL_RANK,      "MOTET_LOCAL_RANK",      STRING, 0, 0, "", "", fa
 MOTET_SETTING(LOCAL_NRANKS,    "MOTET_LOCAL_NRANKS",    STRING, 0, 0, "", "", false, "Number of ranks on this host; set by the launcher.")
 MOTET_SETTING(ROOT,            "MOTET_ROOT",            STRING, 0, 0, "", "", false, "host:port where the ranks meet; set by the launcher.")
 MOTET_SETTING(UNIQUE_ID,       "MOTET_UNIQUE_ID",       STRING, 0, 0, "", "", false, "Where the ranks meet, as hexadecimal; set by the launcher.")
+MOTET_SETTING(DEATHS_FD,       "MOTET_DEATHS_FD",       INT, -1, 2147483647, "-1", "", false, "Descriptor of the table of ranks that have ended, and why; set by the launcher.")
 MOTET_SETTING(ROOT_KEEP,       "MOTET_ROOT_KEEP",       BOOL, 0, 1, "0", "", false, "1: a unique id's meeting point serves one communicator after the other until its process ends; launchers set it for themselves.")
 /* clang-format on */

@@ -181,10 +181,10 @@ static void set_option(int fd, int level, int option, int value)
 static void socket_tune(int fd, int lane)
 {
     int64_t timeout_ms = motet_setting_int(MOTET_SET_LINK_TIMEOUT);
-    /* Keepalive probes start after idle seconds of silence and count against the timeout; it is looked at once per probe, hence the
-     * margin of one. */
+    /* Keepalive probes start after idle seconds of silence and count against the timeout; it is looked at once per probe, by timers that may
+     * be an eighth late, hence the margin of one and a half. */
     int idle = timeout_ms > 3000 ? (int)(timeout_ms / 3000) : 1, every = timeout_ms > 6000 ? (int)(timeout_ms / 6000) : 1;
-    int64_t user_ms = timeout_ms > 2000 * every ? timeout_ms - 1000 * every : timeout_ms / 2;
+    int64_t user_ms = timeout_ms > 2000 * every ? timeout_ms - 1500 * every : timeout_ms / 2;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle < 32767 ? idle : 32767);

@@ -77,6 +77,14 @@ check "a rank that ignores SIGTERM is killed" run 5 -n 2 --grace 300ms sh -c '[ 
 check "a stopped rank is ended too" run 6 -n 2 --grace 1s sh -c '[ $RANK = 0 ] && { sleep 0.3; exit 6; }; kill -STOP $$; sleep 30'
 check "restart after a failure" run 0 -n 2 --max-restarts 2 sh -c "[ \$RANK = 1 ] && [ \$TORCHELASTIC_RESTART_COUNT -lt 2 ] && exit 1; exit 0"
 check "each is said" has 'starting again (2 of 2)' err
+loop='[ $RANK = 1 ] && (sleep 1; kill -9 $$) & exec "$0"/bin/all_reduce_perf -b 64K -e 64K -n 100000000 -w 0'
+check "with --keep-going a failure ends nobody else" run 137 -n 3 --keep-going sh -c 'trap "exit 9" TERM; [ $RANK = 1 ] && { sleep 0.2; kill -9 $$; }; sleep 1; echo went on'
+check "and is said at once" has 'rank 1 (pid [0-9]*, host .*) failed first: it was killed by SIGKILL; the others go on' err
+check "the others have gone on" [ "$(grep -c 'went on' "$work/out")" -eq 2 ]
+check "survivors end by themselves" run 137 -n 3 --keep-going sh -c "$loop" "$build"
+check "and know why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by signal 9' err
+check "survivors of a job over TCP end by themselves" run 137 -n 3 --keep-going --env MOTET_SHM_DISABLE=1 sh -c "$loop" "$build"
+check "and know from the launcher why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by SIGKILL' err
 check "restarts come to an end" run 7 -n 2 --max-restarts 1 sh -c 'exit 7'
 
 # A memory limit that a rank runs into; needs the right to make a control group.

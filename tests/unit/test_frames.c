@@ -76,7 +76,7 @@ static void test_frames_behind_a_login_message_are_found(void **state)
     (void)state;
     assert_true(frame_feed(&reader, "Welcome!\nmotet-agent", 20));
     assert_false(frame_skip_greeting(&reader));
-    assert_true(frame_feed(&reader, "-1\nD\0\0\0\0\0\0\0\0", 12));
+    assert_true(frame_feed(&reader, "-2\nD\0\0\0\0\0\0\0\0", 12));
     assert_true(frame_skip_greeting(&reader));
     expect(&reader, FRAME_DONE, 0, "", 0);
     frame_reader_free(&reader);

@@ -183,6 +183,13 @@ static int limit_of(const char *tree)
     return motet_cgroup_cpu_limit(root);
 }
 
+static int64_t kills_of(const char *tree, int64_t *limit)
+{
+    char root[256];
+    snprintf(root, sizeof(root), "%s/%s", folder, tree);
+    return motet_cgroup_oom_kills(root, limit);
+}
+
 #define V2_MOUNT(root) "30 20 0:26 " root " /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
 #define V1_MOUNT(root) \
     "25 20 0:1 / /proc rw - proc proc rw\n31 20 0:27 " root " /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
@@ -257,6 +264,25 @@ static int remove_folder(void **state)
     return system(command);
 }
 
+static void test_cgroup_counts_the_kills_for_want_of_memory(void **state)
+{
+    int64_t limit;
+    (void)state;
+    plant("oom2", "/proc/self/cgroup", "0::/job\n");
+    plant("oom2", "/proc/self/mountinfo", V2_MOUNT("/"));
+    assert_int_equal(kills_of("oom2", &limit), -1);
+    plant("oom2", "/sys/fs/cgroup/job/memory.events", "low 0\nhigh 4\nmax 7\noom 3\noom_kill 2\noom_group_kill 0\n");
+    plant("oom2", "/sys/fs/cgroup/job/memory.max", "max\n");
+    assert_int_equal(kills_of("oom2", &limit), 2);
+    assert_int_equal(limit, 0);
+    plant("oom1", "/proc/self/cgroup", "9:memory:/job\n5:cpu,cpuacct:/other\n");
+    plant("oom1", "/proc/self/mountinfo", "31 20 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    plant("oom1", "/sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    plant("oom1", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "67108864\n");
+    assert_int_equal(kills_of("oom1", &limit), 5);
+    assert_int_equal(limit, 67108864);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_memfd_is_sized_sparse_and_cannot_shrink),
         cmocka_unit_test(test_memfd_beyond_the_file_size_limit_is_an_error_not_a_signal),
         cmocka_unit_test(test_memfd_without_descriptors_says_why),
+        cmocka_unit_test(test_cgroup_counts_the_kills_for_want_of_memory),
         cmocka_unit_test(test_cgroup_v2_takes_the_smallest_quota_of_the_groups_above),
         cmocka_unit_test(test_cgroup_v2_inside_a_container_reads_the_top_of_its_mount),
         cmocka_unit_test(test_cgroup_v1_reads_quota_and_period),
