@@ -50,7 +50,7 @@ extern "C" {
 
 /* ---------------------------------------------------------------- types */
 
-/* One rank's end of a communicator. Made by the CommInit functions and CommSplit, freed by CommDestroy or CommAbort. */
+/* One rank's end of a communicator. Made by the CommInit functions, CommSplit, CommShrink and CommGrow, freed by CommDestroy or CommAbort. */
 typedef struct motetComm *motetComm_t;
 #define MOTET_COMM_NULL NULL
 
@@ -146,6 +146,10 @@ typedef enum { motetScalarDevice = 0, motetScalarHostImmediate = 1 } motetScalar
 #define MOTET_CONFIG_UNDEF_PTR NULL
 #define MOTET_SPLIT_NOCOLOR    (-1)
 
+#define MOTET_SHRINK_DEFAULT 0x00
+#define MOTET_SHRINK_ABORT   0x01
+#define MOTET_REVOKE_DEFAULT 0x00
+
 #define MOTET_CTA_POLICY_DEFAULT    0x00
 #define MOTET_CTA_POLICY_EFFICIENCY 0x01
 #define MOTET_CTA_POLICY_ZERO       0x02
@@ -157,7 +161,7 @@ typedef struct {
     size_t size; /* filled by the initializer, as are magic and version */
     unsigned int magic;
     unsigned int version;
-    int blocking;            /* 1 (default); 0: init, split, finalize and abort may return motetInProgress, see CommGetAsyncError */
+    int blocking;            /* 1 (default); 0: making, revoking and finalizing may return motetInProgress, see CommGetAsyncError */
     int cgaClusterSize;      /* accepted, no effect */
     int minCTAs;             /* lower bound on lanes (tiles in flight at once), 1..64: MOTET_MIN_NCHANNELS */
     int maxCTAs;             /* upper bound on lanes, 1..64: MOTET_MAX_NCHANNELS */
@@ -276,8 +280,43 @@ MOTET_API motetResult_t motetCommInitFile(motetComm_t *comm, int nranks, const c
 
 /* Splits: ranks that give the same color >= 0 form a new communicator, ordered by key, then by rank in `comm`. Color
  * MOTET_SPLIT_NOCOLOR: *newcomm is NULL. Collective over `comm`, counts as one of its operations; blocks until done. config NULL
- * takes the parent's options. The child is independent: the parent may be destroyed first. Same errors as init. */
+ * takes the parent's options. The child is independent: the parent may be destroyed first. Same errors as init.
+ * With blocking = 0 (of config, else of the parent) it returns motetInProgress: the parent is in use, and its GetAsyncError is
+ * motetInProgress, until that of *newcomm no longer is. A communicator that failed cannot be split (its first error is returned);
+ * one that was only revoked can. */
 MOTET_API motetResult_t motetCommSplit(motetComm_t comm, int color, int key, motetComm_t *newcomm, motetConfig_t *config);
+
+/* Makes a communicator of the ranks of `comm` that are not in excludeRanksList, in the same order. Called by those ranks only, all
+ * with the same list (any order, copied; the caller's own rank in it is motetInvalidArgument). `comm` may have failed in any way, as
+ * long as the ranks that stay are alive; it remains as it was, to be destroyed or aborted, and those who have not failed go on.
+ * shrinkFlags: MOTET_SHRINK_DEFAULT first completes this rank's operations on `comm`; MOTET_SHRINK_ABORT revokes it first, which
+ * ends them on all ranks, also in other threads of the caller. Blocks until all have come, or the init timeout; blocking = 0 as in
+ * CommSplit. config NULL takes the parent's options. On failure *newcomm is NULL, and it may be tried again with another list.
+ * Errors: motetInvalidUsage (lists differ, both are printed; a rank in both lists does not count this one in),
+ * motetRemoteError (a rank that should stay died, or destroyed its end: named), motetTimeout (names the ranks that did not come). */
+MOTET_API motetResult_t motetCommShrink(motetComm_t comm, int *excludeRanksList, int excludeRanksCount, motetComm_t *newcomm,
+                                        motetConfig_t *config, int shrinkFlags);
+
+/* Makes a unique id for CommGrow, in one of the existing ranks of `comm`, whose process must live until the growth is done. It is handed
+ * to the new ranks by any means. As motetGetUniqueId otherwise: an id serves one growth. */
+MOTET_API motetResult_t motetCommGetUniqueId(motetComm_t comm, motetUniqueId *uniqueId);
+
+/* Makes a communicator of nRanks ranks: those of `comm`, with the ranks they have, and new ones with the ranks that follow. All of them
+ * call. Existing ranks pass comm, rank -1, and uniqueId NULL, except the one that made the id, which passes it. New ranks pass
+ * comm NULL, the id, and their rank, from the size of `comm` to nRanks - 1. Blocks until all have come, or the init timeout;
+ * blocking = 0 as in CommSplit. For existing ranks it is one of the operations of `comm`, which must not have failed and stays as it
+ * is; config NULL takes its options. New ranks must configure alike. On failure *newcomm is NULL. Errors: as init;
+ * motetInvalidArgument (nRanks does not exceed the size), motetInvalidUsage (sizes differ; none or several ranks passed an id). */
+MOTET_API motetResult_t motetCommGrow(motetComm_t comm, int nRanks, const motetUniqueId *uniqueId, int rank, motetComm_t *newcomm,
+                                      motetConfig_t *config);
+
+/* Ends this rank's operations on the communicator and, since the other ranks hear of it, theirs; the handle stays. Calls blocked in
+ * other threads and operations on streams end with motetInvalidUsage or the error that came first; so do later calls, here and on
+ * the other ranks, where the sentence names this rank. Returns once this rank's operations have ended (motetInProgress with
+ * blocking = 0 while they have not: see CommGetAsyncError). What remains useful: CommSplit, CommShrink, CommDestroy, CommAbort.
+ * revokeFlags is MOTET_REVOKE_DEFAULT. Any thread. CommGetAsyncError is motetSuccess for whoever revoked, if nothing else is wrong.
+ * motetTimeout when a call of another thread has not returned within 10 s (a process that is being debugged, say). */
+MOTET_API motetResult_t motetCommRevoke(motetComm_t comm, int revokeFlags);
 
 /* Completes all outstanding operations of this rank and says goodbye to the others, so that a rank that leaves is not taken for
  * one that died. No operation may follow. Blocks (motetInProgress with blocking = 0). Returns the communicator's error if it has
@@ -286,16 +325,19 @@ MOTET_API motetResult_t motetCommFinalize(motetComm_t comm);
 
 /* Finalizes if that was not done, then frees the communicator; the handle is dead afterwards. Waits for this rank's own operations
  * only, so one thread may destroy its ranks one after the other. NULL is motetSuccess. Windows, registrations and custom
- * operations of the communicator go with it. Not to be called after CommAbort. */
+ * operations of the communicator go with it. Not to be called after CommAbort. Waits for a finalize in the background; while a
+ * communicator is being made from it in the background it is motetInvalidUsage. */
 MOTET_API motetResult_t motetCommDestroy(motetComm_t comm);
 
 /* Stops everything without the help of others and frees the communicator, in bounded time: calls blocked in other threads return
  * motetInvalidUsage, other ranks see motetRemoteError. Any thread; the handle is dead afterwards (memory goes when the last
- * blocked call has left). NULL is motetSuccess. */
+ * blocked call has left). NULL is motetSuccess. A communicator that is still being made, in the background or by a call of another
+ * thread, which has stored the handle already, can be aborted too: that call fails. If it waits in a collective of its parent
+ * (split, grow), the parent fails with it. */
 MOTET_API motetResult_t motetCommAbort(motetComm_t comm);
 
-/* *asyncError = motetSuccess, motetInProgress (a non-blocking init, split or finalize is not done), or the error that the
- * communicator has. Any thread, never blocks. The function's own result speaks of its arguments only. */
+/* *asyncError = motetSuccess, motetInProgress (a non-blocking init, split, shrink, grow, revoke or finalize is not done), or the error
+ * that the communicator has. Any thread, never blocks. The function's own result speaks of its arguments only. */
 MOTET_API motetResult_t motetCommGetAsyncError(motetComm_t comm, motetResult_t *asyncError);
 
 /* Number of ranks. Any thread, does not block. */

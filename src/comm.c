@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Creating, splitting and freeing communicators. Creation is two all-gathers: who are you (and do our settings agree), then where is your
- * region and whom can you map. Both lead to the same picture on every rank: hosts are cliques of ranks that really map each other. */
+ * Creating and freeing communicators. Creation is two all-gathers: who are you (and do our settings agree), then where is your
+ * region and whom can you map. Both lead to the same picture on every rank: hosts are cliques of ranks that really map each other.
+ * Communicators made from others are in membership.c. */
 #include "comm.h"
 
 #include <inttypes.h>
@@ -15,6 +16,8 @@
 #include "base/settings.h"
 #include "board.h"
 #include "dump_text.h"
+#include "council.h"
+#include "creation.h"
 #include "engine.h"
 #include "flat.h"
 #include "p2p.h"
@@ -31,12 +34,6 @@ struct introduction {
     int32_t nlanes;
     uint64_t lane_bytes, eager_bytes;
     struct motet_process process;
-};
-
-/* Second exchange. A bitmap of the ranks that the sender maps follows. */
-struct whereabouts {
-    uint64_t region;    /* offset in the segment */
-    uint64_t first_key; /* window of rank r: first_key + r */
 };
 
 /* ---- Agreement ---- */
@@ -109,10 +106,9 @@ static motetResult_t check_introductions(void *const *blobs, const size_t *lens,
 
 /* ---- Placement ---- */
 
-/* Groups ranks into hosts: a rank joins the first host all of whose members it maps, and they it. `maps(context, a, b)` must be known alike
- * on all ranks. Fills positions. With `identity`, position == rank, and hosts that are not contiguous fall apart into single ranks. */
-static motetResult_t place(motetComm_t comm, bool (*maps)(const void *context, int a, int b), const void *context, bool identity)
+motetResult_t motet_comm_place(motetComm_t comm, bool (*maps)(const void *context, int a, int b), const void *context)
 {
+    bool identity = motet_setting_int(MOTET_SET_DETERMINISTIC) != 0;
     int n = comm->nranks, *host_of = calloc((size_t)n, sizeof *host_of);
     comm->rank_at = calloc((size_t)n, sizeof(int));
     comm->position_of = calloc((size_t)n, sizeof(int));
@@ -172,7 +168,7 @@ static void shelve(motetComm_t comm)
     motetComm_t oldest = NULL;
     pthread_mutex_destroy(&comm->queue_lock);
     pthread_mutex_destroy(&comm->peers_lock);
-    memset(comm, 0, sizeof *comm);
+    memset((char *)comm + sizeof comm->magic, 0, sizeof *comm - sizeof comm->magic); /* magic is 0, and may be being read */
     pthread_mutex_lock(&shelf.lock);
     if (shelf.count == SHELF) {
         oldest = shelf.dead[shelf.first];
@@ -203,7 +199,7 @@ motetComm_t motet_comm_new(const struct motet_options *options)
 
 /* ---- Parts of a communicator ---- */
 
-static motetResult_t allocate(motetComm_t comm, int nranks, int rank)
+motetResult_t motet_comm_allocate(motetComm_t comm, int nranks, int rank)
 {
     const struct motet_options *options = &comm->options;
     comm->nranks = nranks;
@@ -225,8 +221,7 @@ static motetResult_t allocate(motetComm_t comm, int nranks, int rank)
     return motetSuccess;
 }
 
-/* Mirrors of the regions of ranks behind streams, and the windows through which they are written. endpoints are by rank. */
-static motetResult_t open_windows(motetComm_t comm, struct motet_endpoint *const endpoints[])
+motetResult_t motet_comm_open_windows(motetComm_t comm, struct motet_endpoint *const endpoints[])
 {
     int n = comm->nranks, attached = 1;
     void **bases = calloc((size_t)n, sizeof *bases);
@@ -260,7 +255,7 @@ static motetResult_t open_windows(motetComm_t comm, struct motet_endpoint *const
 }
 
 /* Brings peers from rank order into position order, and finds the ranks that share memory with this one. */
-static motetResult_t place_peers_locked(motetComm_t comm, const struct whereabouts *const *where)
+static motetResult_t place_peers_locked(motetComm_t comm, const struct motet_whereabouts *const *where)
 {
     struct motet_peer *by_rank = comm->peers;
     int host = 0;
@@ -288,7 +283,7 @@ static motetResult_t place_peers_locked(motetComm_t comm, const struct whereabou
     return motetSuccess;
 }
 
-static motetResult_t place_peers(motetComm_t comm, const struct whereabouts *const *where)
+motetResult_t motet_comm_place_peers(motetComm_t comm, const struct motet_whereabouts *const *where)
 {
     pthread_mutex_lock(&comm->peers_lock);
     motetResult_t result = place_peers_locked(comm, where);
@@ -311,20 +306,20 @@ static void log_channels(motetComm_t comm)
 /* ---- Creation over a boot ---- */
 
 struct reach_table {
-    void *const *blobs; /* struct whereabouts, then the bitmap, by rank */
+    void *const *blobs; /* struct motet_whereabouts, then the bitmap, by rank */
 };
 
 static bool table_maps(const void *context, int a, int b)
 {
     const struct reach_table *table = context;
-    const uint8_t *bitmap = (const uint8_t *)((const struct whereabouts *)table->blobs[a] + 1);
+    const uint8_t *bitmap = (const uint8_t *)((const struct motet_whereabouts *)table->blobs[a] + 1);
     return bitmap[b / 8] >> (b % 8) & 1;
 }
 
 static motetResult_t make_whereabouts(motetComm_t comm, void **blob, size_t *len)
 {
     size_t bitmap_len = ((size_t)comm->nranks + 7) / 8;
-    struct whereabouts *where = calloc(1, sizeof *where + bitmap_len);
+    struct motet_whereabouts *where = calloc(1, sizeof *where + bitmap_len);
     if (!where)
         return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
     where->region = (uint64_t)(comm->region - (char *)motet_segment_base());
@@ -351,7 +346,7 @@ static motetResult_t connect_all(motetComm_t comm, struct motet_boot *boot, void
     if (result == motetSuccess)
         result = motet_endpoint_connect_in(boot, processes, n, endpoints);
     if (result == motetSuccess) {
-        result = open_windows(comm, endpoints);
+        result = motet_comm_open_windows(comm, endpoints);
         for (int r = 0; r < n; r++)
             comm->peers[r].endpoint = endpoints[r]; /* owned from here, also when windows failed */
     }
@@ -370,7 +365,7 @@ static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const str
     if (result == motetSuccess)
         result = check_introductions(introductions, lens, boot->nranks);
     if (result == motetSuccess)
-        result = allocate(comm, boot->nranks, boot->rank);
+        result = motet_comm_allocate(comm, boot->nranks, boot->rank);
     if (result == motetSuccess) {
         comm->id = ((struct introduction *)introductions[0])->id;
         comm->ncpus = process->ncpus;
@@ -387,9 +382,9 @@ static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const str
         if (where_lens[r] != len)
             result = motet_fail(motetRemoteError, "rank %d sent a malformed address of %zu bytes", r, where_lens[r]);
     if (result == motetSuccess)
-        result = place(comm, table_maps, &(struct reach_table){where}, motet_setting_int(MOTET_SET_DETERMINISTIC) != 0);
+        result = motet_comm_place(comm, table_maps, &(struct reach_table){where});
     if (result == motetSuccess)
-        result = place_peers(comm, (const struct whereabouts *const *)where);
+        result = motet_comm_place_peers(comm, (const struct motet_whereabouts *const *)where);
     free(mine);
     free(introductions);
     free(where);
@@ -438,7 +433,7 @@ static void fill_card(motetComm_t comm)
     snprintf(card->host, sizeof card->host, "%s", self->host_name);
 }
 
-static motetResult_t complete(motetComm_t comm)
+motetResult_t motet_comm_complete(motetComm_t comm)
 {
     find_crowd(comm);
     struct motet_tune_world world = {.nranks = comm->nranks,
@@ -455,7 +450,6 @@ static motetResult_t complete(motetComm_t comm)
     TRY(motet_tuner_create(&world, &comm->tuner));
     fill_card(comm);
     motet_board_post(comm->region);
-    comm->magic = MOTET_COMM_MAGIC;
     log_channels(comm);
     return motetSuccess;
 }
@@ -475,135 +469,13 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
     if (result == motetSuccess)
         result = create(comm, boot, &process);
     if (result == motetSuccess)
-        result = complete(comm);
+        result = motet_comm_complete(comm);
     if (result == motetSuccess)
         result = meet(comm);
-    if (result != motetSuccess)
-        motet_boot_give_up(boot, result, motet_error_text());
-    return result;
-}
-
-/* ---- Split ---- */
-
-struct split_claim {
-    int32_t color, key, rank; /* rank in the parent */
-};
-
-static int compare_claims(const void *a, const void *b)
-{
-    const struct split_claim *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* Runs an all-gather of `len` bytes per rank on the parent, on the caller's thread. */
-static motetResult_t exchange(motetComm_t parent, const void *mine, void *all, size_t len)
-{
-    const struct motet_call call = {
-        .collective = MOTET_ALLGATHER, .name = "CommSplit", .send = mine, .recv = all, .count = len, .dtype = motetUint8};
-    return motet_engine_run(parent, &call);
-}
-
-struct split_place {
-    const motetComm_t parent;
-    const struct split_claim *members; /* by rank of the child */
-};
-
-static bool members_map(const void *context, int a, int b)
-{
-    const struct split_place *split = context;
-    int x = split->parent->position_of[split->members[a].rank], y = split->parent->position_of[split->members[b].rank], h = 0;
-    while (split->parent->host_first[h + 1] <= x)
-        h++;
-    return y >= split->parent->host_first[h] && y < split->parent->host_first[h + 1];
-}
-
-static motetResult_t make_child(motetComm_t parent, const struct split_claim *members, int n, int rank, motetComm_t child)
-{
-    struct motet_process process;
-    TRY(motet_process_open(&process)); /* the child's own hold */
-    child->holds_process = true;
-    TRY(allocate(child, n, rank));
-    struct motet_endpoint **endpoints = calloc((size_t)n, sizeof *endpoints);
-    if (!endpoints)
-        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
-    for (int r = 0; r < n; r++) {
-        endpoints[r] = parent->peers[parent->position_of[members[r].rank]].endpoint;
-        motet_endpoint_retain(endpoints[r]);
-        child->peers[r].endpoint = endpoints[r];
-    }
-    motetResult_t result = open_windows(child, endpoints);
-    free(endpoints);
-    return result;
-}
-
-static motetResult_t place_child(motetComm_t child, motetComm_t parent, const struct split_claim *members,
-                                 const struct whereabouts *all)
-{
-    const struct whereabouts **where = calloc((size_t)child->nranks, sizeof *where);
-    if (!where)
-        return motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
-    for (int r = 0; r < child->nranks; r++)
-        where[r] = &all[members[r].rank];
-    struct split_place split = {parent, members};
-    motetResult_t result = place(child, members_map, &split, motet_setting_int(MOTET_SET_DETERMINISTIC) != 0);
     if (result == motetSuccess)
-        result = place_peers(child, where);
-    free(where);
-    return result;
-}
-
-/* The members of this rank's color in the child's order; returns their number, *rank this rank's place. */
-static int select_members(struct split_claim *claims, int n, const struct split_claim *mine, int *rank)
-{
-    int members = 0;
-    for (int r = 0; r < n; r++)
-        if (mine->color >= 0 && claims[r].color == mine->color)
-            claims[members++] = claims[r];
-    qsort(claims, (size_t)members, sizeof *claims, compare_claims);
-    for (int r = 0; r < members; r++)
-        if (claims[r].rank == mine->rank)
-            *rank = r;
-    return members;
-}
-
-static motetResult_t split(motetComm_t parent, const struct split_claim *mine, struct split_claim *claims, struct whereabouts *all,
-                           motetComm_t child)
-{
-    struct whereabouts here = {.region = UINT64_MAX};
-    int rank = 0;
-    TRY(exchange(parent, mine, claims, sizeof *mine));
-    int members = select_members(claims, parent->nranks, mine, &rank);
-    motetResult_t result = members > 0 ? make_child(parent, claims, members, rank, child) : motetSuccess;
-    if (members > 0 && result == motetSuccess)
-        here = (struct whereabouts){(uint64_t)(child->region - (char *)motet_segment_base()), child->first_key};
-    motetResult_t exchanged = exchange(parent, &here, all, sizeof here); /* also after an own failure: the others wait */
-    TRY(result);
-    TRY(exchanged);
-    for (int r = 0; r < members; r++)
-        if (all[claims[r].rank].region == UINT64_MAX)
-            return motet_fail(motetRemoteError, "rank %d of communicator %s could not take part in the split", claims[r].rank,
-                              parent->options.name);
-    if (members == 0)
-        return motetSuccess;
-    child->id = parent->id * 31 + parent->seq * 131 + (uint64_t)mine->color + 1;
-    child->ncpus = parent->ncpus;
-    child->secret = parent->secret;
-    TRY(place_child(child, parent, claims, all));
-    return complete(child);
-}
-
-motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm_t child)
-{
-    size_t n = (size_t)parent->nranks;
-    struct split_claim mine = {color, key, parent->rank}, *claims = calloc(n, sizeof *claims);
-    struct whereabouts *all = calloc(n, sizeof *all);
-    motetResult_t result =
-        claims && all ? split(parent, &mine, claims, all, child)
-                      : motet_fail(motetSystemError, "out of memory while splitting communicator %s", parent->options.name);
-    free(claims);
-    free(all);
+        comm->magic = MOTET_COMM_MAGIC;
+    else
+        motet_boot_give_up(boot, result, motet_error_text());
     return result;
 }
 
@@ -642,13 +514,15 @@ static void close_peers(motetComm_t comm)
 
 void motet_comm_close(motetComm_t comm)
 {
-    if (comm->magic == MOTET_COMM_MAGIC) {
+    if (comm->control && comm->leader) { /* posted, or nearly */
         motet_dump_keep(comm->region);
         motet_board_remove(comm->region);
     }
     comm->magic = 0;
+    motet_council_leave(comm);
     if (comm->has_windows)
         motet_windows_close(comm->first_key);
+    motet_council_free(comm);
     if (comm->control && comm->leader) { /* complete: peers know this region */
         uint32_t alive = MOTET_RANK_ALIVE;
         atomic_compare_exchange_strong(&comm->control->state, &alive, comm->abort ? MOTET_RANK_ABORTED : MOTET_RANK_FINALIZED);

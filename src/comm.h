@@ -57,12 +57,14 @@ struct motet_registration { /* CommRegister, and windows */
     struct motet_registration *next;
 };
 
+enum motet_creation_state { MOTET_CREATION_DONE, MOTET_CREATION_RUNS, MOTET_CREATION_ABORTED };
+
 struct motet_op;    /* queue.h */
 struct motet_tuner; /* tune.h */
 struct motet_flats; /* flat.h */
 
 struct motetComm {
-    uint64_t magic; /* MOTET_COMM_MAGIC while alive */
+    _Atomic uint64_t magic; /* MOTET_COMM_MAGIC while alive */
     int nranks, rank, position;
     int *rank_at, *position_of;  /* rank by position, position by rank */
     int nhosts, *host_first;     /* hosts as ranges of positions; nhosts + 1 entries */
@@ -110,13 +112,21 @@ struct motetComm {
     _Atomic(_Bool) closing;   /* somebody is freeing it */
     _Atomic(_Bool) abandoned; /* Abort no longer waits for calls to leave: the last one frees */
 
+    /* Agreement on members, whatever state the communicator is in (council.c); under peers_lock. */
+    struct motet_council_message *council_mail;
+    uint32_t councils; /* begun so far by this rank */
+
     /* State. */
     _Atomic(_Bool) abort;    /* set by Abort: every wait ends */
     _Atomic(_Bool) dumped;   /* the record of calls has been asked for because of the error */
+    _Atomic(_Bool) revoked;  /* by this rank itself */
     _Atomic int async_error; /* motetResult_t: first error that concerns the communicator */
     char error_text[MOTET_ERROR_TEXT_MAX];
-    _Atomic int init_state; /* motetInProgress while a nonblocking init, finalize or split runs */
-    pthread_t init_thread;
+    _Atomic int init_state; /* motetInProgress while it is being made, then the outcome */
+    _Atomic int creation;   /* enum motet_creation_state, of a creation on the caller's thread */
+    _Atomic int background; /* creations from it, and its finalize, that run beside the caller */
+    motetComm_t parent;     /* while it is being made from one; under peers_lock */
+    pthread_t init_thread;  /* makes it, or finalizes it, in the background */
     bool has_init_thread, finalized, holds_process;
     struct motet_premul *premuls; /* dynamic reduction operations (api.c) */
     int npremuls;
@@ -134,10 +144,6 @@ motetComm_t motet_comm_new(const struct motet_options *options);
 /* Makes the handle a communicator over an open boot (closed by the caller). Collective over the boot's ranks. On failure the handle remains
  * the caller's to close. */
 motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot);
-
-/* Makes `child` the communicator of the ranks of `parent` with the same color, ordered by (key, rank). Collective over parent; color < 0: not
- * a member, child stays empty and is the caller's to close. No new endpoints, threads or sockets. */
-motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm_t child);
 
 /* Frees everything, in any state, without talking to anybody. Memory that a local peer may still touch is kept until it has let go. */
 void motet_comm_close(motetComm_t comm);
@@ -164,6 +170,12 @@ motetResult_t motet_comm_async_error(motetComm_t comm);
 
 /* Tells all other ranks that this one aborted, and wakes every thread that waits in it. */
 void motet_comm_tell_abort(motetComm_t comm);
+
+/* Ends all operations of this rank's end for good, and tells every rank; the first error of the communicator stays the one to report. */
+void motet_comm_revoke(motetComm_t comm);
+
+/* Whether the first error is that somebody revoked the communicator: then nothing else is wrong with it. */
+bool motet_comm_was_revoked(motetComm_t comm);
 
 /* Handler of control messages and deaths (runs in the service thread). */
 void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len);

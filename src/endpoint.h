@@ -58,6 +58,8 @@ enum motet_control {
     MOTET_CONTROL_FAULT, /* a peer tells of an error of the communicator */
     MOTET_CONTROL_AUDIT, /* question about records, and its answer */
     MOTET_CONTROL_ANSWER,
+    MOTET_CONTROL_COUNCIL, /* ranks agree on members: council.h */
+    MOTET_CONTROL_KINDS
 };
 
 /* Called by the service thread or by a caller that reads a socket; must not block and must not call into endpoint.h except

@@ -10,11 +10,13 @@
 #include "call_text.h"
 #include "comm.h"
 #include "dump.h"
+#include "council.h"
 #include "engine.h"
 #include "service.h"
 
 struct fault_message {
     int32_t code;
+    uint32_t revoked;
     char text[sizeof((struct motet_fault_record *)0)->text];
 };
 
@@ -29,32 +31,33 @@ struct audit_message { /* question: what did you call as number seq? The answer 
 /* ---- Storing ---- */
 
 /* Returns whether this call wrote the record (false: an earlier fault is there). */
-static bool store(struct motet_fault_record *record, motetResult_t code, const char *text)
+static bool store(struct motet_fault_record *record, motetResult_t code, bool revoked, const char *text)
 {
     uint32_t none = 0;
     if (!atomic_compare_exchange_strong(&record->state, &none, 1))
         return false;
     record->code = code;
+    record->revoked = revoked;
     snprintf(record->text, sizeof record->text, "%s", text);
     atomic_store_explicit(&record->state, 2, memory_order_release);
     return true;
 }
 
-static void store_in_local_ranks(motetComm_t comm, motetResult_t code, const char *text)
+static void store_in_local_ranks(motetComm_t comm, motetResult_t code, bool revoked, const char *text)
 {
     for (int p = 0; p < comm->nranks; p++) {
         struct motet_peer *peer = &comm->peers[p];
         if (!peer->mapped || p == comm->position)
             continue;
-        store(&motet_region_control(peer->region)->fault, code, text);
+        store(&motet_region_control(peer->region)->fault, code, revoked, text);
         motet_doorbell_ring(peer->endpoint);
     }
     motet_doorbell_ring_self();
 }
 
-static void tell_remote_ranks(motetComm_t comm, motetResult_t code, const char *text)
+static void tell_remote_ranks(motetComm_t comm, motetResult_t code, bool revoked, const char *text)
 {
-    struct fault_message message = {.code = code};
+    struct fault_message message = {.code = code, .revoked = revoked};
     snprintf(message.text, sizeof message.text, "%s", text);
     for (int p = 0; p < comm->nranks; p++)
         if (!comm->peers[p].mapped && comm->peers[p].endpoint)
@@ -72,16 +75,16 @@ static void note_failure(motetComm_t comm, const char *text)
         motet_dump_failure(text);
 }
 
-static motetResult_t fault(motetComm_t comm, motetResult_t code, const char *text)
+static motetResult_t fault(motetComm_t comm, motetResult_t code, bool revoked, const char *text)
 {
     struct motet_fault_record *own = &comm->control->fault;
-    if (store(own, code, text)) {
+    if (store(own, code, revoked, text)) {
         WARN(MOTET_LOG_COLL, "communicator %s rank %d: %s", comm->options.name, comm->rank, text);
         if (comm->placed)
-            tell_remote_ranks(comm, code, text);
+            tell_remote_ranks(comm, code, revoked, text);
     }
     if (comm->placed)
-        store_in_local_ranks(comm, code, text);
+        store_in_local_ranks(comm, code, revoked, text);
     int none = motetSuccess;
     atomic_compare_exchange_strong(&comm->async_error, &none, (int)code);
     if (motet_service_is_self()) /* others learn of it in motet_comm_check */
@@ -93,7 +96,7 @@ motetResult_t motet_comm_fault(motetComm_t comm, motetResult_t code)
 {
     if (atomic_load(&comm->abort))
         return code;
-    fault(comm, code, motet_error_text());
+    fault(comm, code, false, motet_error_text());
     return motet_comm_check(comm);
 }
 
@@ -143,16 +146,32 @@ void motet_comm_tell_abort(motetComm_t comm)
     char text[sizeof own->text];
     motetResult_t code = motetRemoteError;
     int dead = find_dead(comm);
+    bool revoked = false;
     if (atomic_load_explicit(&own->state, memory_order_acquire) == 2) {
         code = (motetResult_t)own->code;
+        revoked = own->revoked;
         snprintf(text, sizeof text, "%s", own->text);
     } else if (dead >= 0) {
         describe_death(comm, dead, text, sizeof text);
     } else {
         snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d aborted", comm->options.name, comm->nranks, comm->rank);
     }
-    tell_remote_ranks(comm, code, text);
-    store_in_local_ranks(comm, code, text);
+    tell_remote_ranks(comm, code, revoked, text);
+    store_in_local_ranks(comm, code, revoked, text);
+}
+
+void motet_comm_revoke(motetComm_t comm)
+{
+    char text[sizeof comm->control->fault.text];
+    snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d revoked it", comm->options.name, comm->nranks, comm->rank);
+    atomic_store(&comm->revoked, true);
+    fault(comm, motetInvalidUsage, true, text);
+}
+
+bool motet_comm_was_revoked(motetComm_t comm)
+{
+    const struct motet_fault_record *own = &comm->control->fault;
+    return atomic_load_explicit(&own->state, memory_order_acquire) == 2 && own->revoked;
 }
 
 /* ---- Mismatch ---- */
@@ -262,7 +281,7 @@ static void take_fault(motetComm_t comm, const struct fault_message *message)
     char text[sizeof message->text];
     snprintf(text, sizeof text, "%.*s", (int)sizeof message->text - 1, message->text);
     bool known = message->code > motetSuccess && message->code < motetNumResults;
-    fault(comm, known ? (motetResult_t)message->code : motetRemoteError, text);
+    fault(comm, known ? (motetResult_t)message->code : motetRemoteError, message->revoked, text);
 }
 
 static void take_death(motetComm_t comm, const struct motet_endpoint *from)
@@ -279,6 +298,8 @@ static void control(motetComm_t comm, struct motet_endpoint *from, enum motet_co
         take_death(comm, from);
     else if (kind == MOTET_CONTROL_FAULT && len == sizeof(struct fault_message))
         take_fault(comm, bytes);
+    else if (kind == MOTET_CONTROL_COUNCIL)
+        motet_council_receive(comm, bytes, len);
     else if (comm->placed && kind == MOTET_CONTROL_AUDIT && len == sizeof(struct audit_message))
         answer_audit(comm, bytes);
     else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {

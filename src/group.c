@@ -176,8 +176,10 @@ static motetResult_t run_jobs(void)
         if (group.jobs[i].threaded)
             pthread_join(group.jobs[i].thread, NULL);
     for (int i = 0; i < group.njobs && result == motetSuccess; i++)
-        if (group.jobs[i].result != motetSuccess)
+        if (group.jobs[i].result != motetSuccess && group.jobs[i].result != motetInProgress)
             result = motet_fail_quiet(group.jobs[i].result, "%s", group.jobs[i].text);
+    for (int i = 0; i < group.njobs && result == motetSuccess; i++)
+        result = group.jobs[i].result; /* motetInProgress: it goes on in the background */
     return result;
 }
 
@@ -345,8 +347,10 @@ motetResult_t motet_group_end(void)
     motet_group_depth = 0; /* jobs and operations below are not collected again */
     if (group.njobs > 0)
         result = run_jobs();
-    if (result == motetSuccess && group.nentries > 0)
-        result = launch_entered();
+    if ((result == motetSuccess || result == motetInProgress) && group.nentries > 0) {
+        motetResult_t launched = launch_entered();
+        result = launched != motetSuccess ? launched : result;
+    }
     drop_all(false);
     return result;
 }

@@ -121,7 +121,7 @@ static void read_control(struct motet_link *link)
             take_obituary((const struct motet_obituary_message *)link->control.body);
         else if (message->kind == MOTET_MESSAGE_ASK || message->kind == MOTET_MESSAGE_TELL)
             motet_guest.message(link, message->kind, link->control.body, message->len);
-        else if (message->kind > MOTET_CONTROL_DEATH && message->kind <= MOTET_CONTROL_ANSWER)
+        else if (message->kind > MOTET_CONTROL_DEATH && message->kind < MOTET_CONTROL_KINDS)
             motet_window_deliver(message->key, &link->endpoint, (enum motet_control)message->kind, link->control.body,
                                  message->len);
     }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/os.h"
@@ -326,6 +327,18 @@ motetResult_t motet_comm_claim(motetComm_t comm, const char *function)
     return motetSuccess;
 }
 
+motetResult_t motet_comm_claim_until(motetComm_t comm, const char *function, uint64_t deadline_ns)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    while (comm->magic == MOTET_COMM_MAGIC && atomic_load(&comm->caller) != 0 && motet_now_ns() < deadline_ns)
+        nanosleep(&pause, NULL);
+    motetResult_t result = motet_comm_claim(comm, function);
+    bool late = result == motetInvalidUsage && deadline_ns != 0 && motet_now_ns() >= deadline_ns;
+    return late ? motet_fail(motetTimeout, "%s: the call of another thread on communicator %s does not return", function,
+                             comm->options.name)
+                : result;
+}
+
 motetResult_t motet_comm_enter(motetComm_t comm, const char *function)
 {
     TRY(motet_comm_claim(comm, function));
@@ -343,12 +356,33 @@ void motet_comm_leave(motetComm_t comm)
         motet_comm_close_if_idle(comm);
 }
 
+void motet_comm_leave_background(motetComm_t comm)
+{
+    pthread_mutex_lock(&comm->queue_lock); /* is_idle must not see one without the other, and then free the communicator */
+    atomic_store_explicit(&comm->caller, 0, memory_order_release);
+    bool last = atomic_fetch_sub(&comm->background, 1) == 1 && atomic_load(&comm->abandoned);
+    pthread_mutex_unlock(&comm->queue_lock);
+    if (last)
+        motet_comm_close_if_idle(comm);
+}
+
 bool motet_comm_is_idle(motetComm_t comm)
 {
     pthread_mutex_lock(&comm->queue_lock);
-    bool idle = atomic_load(&comm->caller) == 0 && !atomic_load(&comm->queue_first);
+    bool idle = atomic_load(&comm->caller) == 0 && !atomic_load(&comm->queue_first) && atomic_load(&comm->background) == 0;
     pthread_mutex_unlock(&comm->queue_lock);
     return idle;
+}
+
+bool motet_comm_wait_idle(motetComm_t comm, uint64_t deadline_ns)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    while (!motet_comm_is_idle(comm)) {
+        if (motet_now_ns() >= deadline_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
 }
 
 bool motet_comm_close_if_idle(motetComm_t comm)

@@ -56,10 +56,20 @@ motetResult_t motet_queue_drain(motetComm_t comm);
 motetResult_t motet_comm_enter(motetComm_t comm, const char *function);
 /* As enter, but a communicator that failed can be entered too. */
 motetResult_t motet_comm_claim(motetComm_t comm, const char *function);
+/* As claim, but waits for a call of another thread to leave, until deadline_ns: then motetTimeout. */
+motetResult_t motet_comm_claim_until(motetComm_t comm, const char *function, uint64_t deadline_ns);
 void motet_comm_leave(motetComm_t comm);
+/* As leave, for what ran in the background: comm->background goes down with it. */
+void motet_comm_leave_background(motetComm_t comm);
 
-/* Whether no thread is inside and no operation is left. */
+/* How long revoked and aborted calls of other threads may take to leave: they are woken, so this is for stopped ones. */
+#define MOTET_LEAVE_NS (10ull * 1000 * 1000 * 1000)
+
+/* Whether no thread is inside, nothing runs in the background and no operation is left. */
 bool motet_comm_is_idle(motetComm_t comm);
+
+/* Waits for that; false at the deadline. */
+bool motet_comm_wait_idle(motetComm_t comm, uint64_t deadline_ns);
 
 /* Closes an aborted communicator if it is idle; true if it is gone. For Abort, and for the last to leave once Abort has given up waiting. */
 bool motet_comm_close_if_idle(motetComm_t comm);

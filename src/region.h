@@ -71,7 +71,8 @@ static inline void motet_record_copy(struct motet_record *to, const struct motet
 struct motet_fault_record {
     _Atomic uint32_t state; /* 0 none, 1 being written, 2 valid; the first writer wins by compare-and-swap 0 -> 1 */
     int32_t code;           /* motetResult_t */
-    char text[504];
+    uint32_t revoked;       /* it says only that a rank revoked the communicator */
+    char text[500];
 };
 
 /* How far a rank is, for those who ask: plain stores into a line of its own. The first line is written by each call, the second by waits

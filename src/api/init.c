@@ -1,165 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public life of a communicator: the ways to create one, split, finalize, destroy, abort, and the questions about it. Every creation is
- * a job: it runs on the caller's thread, or on a thread of its own inside a group and for non-blocking communicators. */
-#include <stdio.h>
+ * The public ways to make a communicator: argument checks, and a description of what is to be made. How it is made is in creation.c. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/check.h"
+#include "api/creation.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/os.h"
 #include "base/settings.h"
 #include "group.h"
-#include "stream.h"
-
-#define ABORT_WAIT_NS \
-    (10ull * 1000 * 1000 * 1000) /* for calls of other threads to leave; they are woken, so this is for stopped ones */
-
-enum source { FROM_ID, FROM_ENVIRONMENT, FROM_STORE, FROM_FILE, FROM_PARENT };
-
-struct creation {
-    enum source source;
-    motetComm_t comm;  /* the handle being made */
-    motetComm_t *user; /* where the caller finds it; set NULL when creation fails */
-    int nranks, rank;  /* FROM_PARENT: color, key */
-    motetUniqueId id;
-    motetStore_t store;
-    char *directory;
-    motetComm_t parent;
-};
-
-/* ---- Creating ---- */
-
-static motetResult_t open_boot(struct creation *creation, struct motet_boot *boot)
-{
-    uint64_t deadline = motet_deadline_ns(creation->comm->options.init_timeout_ms);
-    const _Atomic(_Bool) *abort = &creation->comm->abort;
-    switch (creation->source) {
-    case FROM_ID:
-        return motet_boot_open_id(boot, &creation->id, creation->nranks, creation->rank, deadline, abort);
-    case FROM_STORE:
-        return motet_boot_open_store(boot, &creation->store, creation->nranks, creation->rank, deadline, abort);
-    case FROM_FILE:
-        return motet_boot_open_file(boot, creation->directory, creation->nranks, creation->rank, deadline, abort);
-    default:
-        return motet_boot_open_env(boot, &creation->nranks, &creation->rank, deadline, abort);
-    }
-}
-
-static motetResult_t create_over_boot(struct creation *creation)
-{
-    struct motet_boot boot = {0};
-    TRY(open_boot(creation, &boot));
-    motet_log_set_rank(creation->rank);
-    INFO(MOTET_LOG_INIT, "comm %p rank %d nranks %d name %s - Init START", (void *)creation->comm, boot.rank, boot.nranks,
-         creation->comm->options.name);
-    motetResult_t result = motet_comm_create(creation->comm, &boot);
-    motet_boot_close(&boot);
-    if (result == motetSuccess)
-        INFO(MOTET_LOG_INIT, "comm %p rank %d nranks %d name %s - Init COMPLETE", (void *)creation->comm, boot.rank, boot.nranks,
-             creation->comm->options.name);
-    return result;
-}
-
-/* Runs on the parent like any of its operations: after all earlier ones. */
-static motetResult_t create_by_split(struct creation *creation)
-{
-    TRY(motet_comm_enter(creation->parent, "CommSplit"));
-    motetResult_t result = motet_queue_drain(creation->parent);
-    if (result == motetSuccess)
-        result = motet_comm_split(creation->parent, creation->nranks, creation->rank, creation->comm);
-    motet_comm_leave(creation->parent);
-    return result;
-}
-
-static void free_creation(struct creation *creation)
-{
-    free(creation->directory);
-    free(creation);
-}
-
-static motetResult_t create(struct creation *creation)
-{
-    return creation->source == FROM_PARENT ? create_by_split(creation) : create_over_boot(creation);
-}
-
-/* Blocking creation, also inside a group: the caller's handle is valid exactly when this succeeds. */
-static motetResult_t run_creation(void *context)
-{
-    struct creation *creation = context;
-    motetResult_t result = create(creation);
-    bool no_member = creation->source == FROM_PARENT && creation->nranks < 0;
-    if (result != motetSuccess || no_member) {
-        motet_comm_close(creation->comm);
-        creation->comm = NULL;
-        *creation->user = NULL;
-    }
-    free_creation(creation);
-    return result;
-}
-
-static void drop_creation(void *context)
-{
-    struct creation *creation = context;
-    motet_comm_close(creation->comm);
-    *creation->user = NULL;
-    free_creation(creation);
-}
-
-/* Non-blocking creation: the handle stays, with its outcome in init_state. */
-static void *creation_thread(void *context)
-{
-    struct creation *creation = context;
-    motetComm_t comm = creation->comm;
-    motetResult_t result = create(creation);
-    if (result != motetSuccess)
-        snprintf(comm->error_text, sizeof comm->error_text, "%s", motet_error_text());
-    free_creation(creation);
-    atomic_store(&comm->init_state, (int)result);
-    return NULL;
-}
-
-static motetResult_t start_creation_thread(struct creation *creation)
-{
-    motetComm_t comm = creation->comm;
-    int error = pthread_create(&comm->init_thread, NULL, creation_thread, creation);
-    if (error) {
-        drop_creation(creation);
-        return motet_fail(motetSystemError, "cannot start a thread for a non-blocking communicator: %s", strerror(error));
-    }
-    comm->has_init_thread = true;
-    return motetInProgress;
-}
-
-/* Common to all ways: makes the handle, then creates now, in the group, or in the background. */
-static motetResult_t begin_creation(const struct creation *description, motetComm_t *comm, const motetConfig_t *config)
-{
-    struct motet_options options;
-    if (!comm)
-        return motet_group_failed(motet_fail(motetInvalidArgument, "the pointer to the new communicator is NULL"));
-    *comm = NULL;
-    motetResult_t result = motet_resolve_options(config, description->parent ? &description->parent->options : NULL, &options);
-    if (result != motetSuccess)
-        return motet_group_failed(result);
-    struct creation *creation = malloc(sizeof *creation);
-    motetComm_t made = motet_comm_new(&options);
-    if (!creation || !made) {
-        free(creation);
-        if (made)
-            motet_comm_close(made);
-        return motet_group_failed(motet_fail(motetSystemError, "out of memory for a communicator"));
-    }
-    *creation = *description;
-    creation->comm = *comm = made;
-    creation->user = comm;
-    if (motet_group_is_open())
-        return motet_group_job(run_creation, drop_creation, creation);
-    if (!options.blocking && creation->source != FROM_STORE && creation->source != FROM_PARENT)
-        return start_creation_thread(creation);
-    return run_creation(creation);
-}
 
 static motetResult_t check_size(motetComm_t *comm, int nranks, int rank)
 {
@@ -190,7 +38,8 @@ motetResult_t motetCommInitRankConfig(motetComm_t *comm, int nranks, motetUnique
     motetResult_t result = check_size(comm, nranks, rank);
     if (result != motetSuccess)
         return motet_group_failed(result);
-    return begin_creation(&(struct creation){.source = FROM_ID, .nranks = nranks, .rank = rank, .id = commId}, comm, config);
+    return motet_creation_begin(&(struct motet_creation){.source = MOTET_FROM_ID, .nranks = nranks, .rank = rank, .id = commId},
+                                comm, config);
 }
 
 motetResult_t motetCommInitAll(motetComm_t *comm, int ndev, const int *devlist)
@@ -217,7 +66,7 @@ motetResult_t motetCommInitAll(motetComm_t *comm, int ndev, const int *devlist)
 
 motetResult_t motetCommInitEnv(motetComm_t *comm, motetConfig_t *config)
 {
-    return begin_creation(&(struct creation){.source = FROM_ENVIRONMENT}, comm, config);
+    return motet_creation_begin(&(struct motet_creation){.source = MOTET_FROM_ENVIRONMENT}, comm, config);
 }
 
 motetResult_t motetCommInitStore(motetComm_t *comm, int nranks, const motetStore_t *store, int rank, motetConfig_t *config)
@@ -227,7 +76,8 @@ motetResult_t motetCommInitStore(motetComm_t *comm, int nranks, const motetStore
         result = motet_fail(motetInvalidArgument, "CommInitStore: the store or one of its callbacks is NULL");
     if (result != motetSuccess)
         return motet_group_failed(result);
-    return begin_creation(&(struct creation){.source = FROM_STORE, .nranks = nranks, .rank = rank, .store = *store}, comm, config);
+    return motet_creation_begin(
+        &(struct motet_creation){.source = MOTET_FROM_STORE, .nranks = nranks, .rank = rank, .store = *store}, comm, config);
 }
 
 motetResult_t motetCommInitFile(motetComm_t *comm, int nranks, const char *directory, int rank, motetConfig_t *config)
@@ -240,8 +90,11 @@ motetResult_t motetCommInitFile(motetComm_t *comm, int nranks, const char *direc
         free(copy);
         return motet_group_failed(result);
     }
-    return begin_creation(&(struct creation){.source = FROM_FILE, .nranks = nranks, .rank = rank, .directory = copy}, comm, config);
+    return motet_creation_begin(
+        &(struct motet_creation){.source = MOTET_FROM_FILE, .nranks = nranks, .rank = rank, .directory = copy}, comm, config);
 }
+
+/* ---- From other communicators ---- */
 
 motetResult_t motetCommSplit(motetComm_t comm, int color, int key, motetComm_t *newcomm, motetConfig_t *config)
 {
@@ -250,112 +103,87 @@ motetResult_t motetCommSplit(motetComm_t comm, int color, int key, motetComm_t *
         result = motet_fail(motetInvalidArgument, "CommSplit: color %d is negative and not MOTET_SPLIT_NOCOLOR", color);
     if (result != motetSuccess)
         return motet_group_failed(result);
-    return begin_creation(&(struct creation){.source = FROM_PARENT, .nranks = color, .rank = key, .parent = comm}, newcomm, config);
+    return motet_creation_begin(&(struct motet_creation){.source = MOTET_FROM_SPLIT, .color = color, .key = key, .parent = comm},
+                                newcomm, config);
 }
 
-/* ---- Ending ---- */
-
-motetResult_t motetCommFinalize(motetComm_t comm)
+static int compare_ranks(const void *a, const void *b)
 {
-    TRY(motet_check_comm(comm, "CommFinalize"));
-    TRY(motet_comm_enter(comm, "CommFinalize"));
-    motetResult_t result = motet_queue_drain(comm);
-    if (result == motetSuccess)
-        result = motet_comm_audit(comm);
-    if (result == motetSuccess)
-        result = motet_comm_check(comm);
-    comm->finalized = true;
-    atomic_store(&comm->control->state, MOTET_RANK_FINALIZED);
-    motet_comm_leave(comm);
-    return result;
+    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
-motetResult_t motetCommDestroy(motetComm_t comm)
+/* A copy of the list in ascending order, each rank once. */
+static motetResult_t sort_excluded(motetComm_t comm, const int *ranks, int count, int **sorted, int *nsorted)
 {
-    if (!comm)
-        return motetSuccess;
-    TRY(motet_process_check_fork());
-    if (comm->magic == MOTET_COMM_INIT_MAGIC)
-        return motetCommAbort(comm);
-    if (comm->magic != MOTET_COMM_MAGIC)
-        return motet_fail(motetInvalidArgument, "CommDestroy: the communicator was destroyed or never was one");
-    TRY(motet_comm_claim(comm, "CommDestroy"));
-    motetResult_t result = motet_queue_drain(comm);
-    atomic_store(&comm->control->state, MOTET_RANK_FINALIZED);
-    if (comm->has_init_thread)
-        pthread_join(comm->init_thread, NULL);
-    INFO(MOTET_LOG_INIT | MOTET_LOG_DESTROY, "comm %p rank %d nranks %d - Destroy COMPLETE", (void *)comm, comm->rank,
-         comm->nranks);
-    motet_stream_forget(comm);
-    motet_comm_close(comm);
-    return result;
-}
-
-motetResult_t motetCommAbort(motetComm_t comm)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    if (!comm)
-        return motetSuccess;
-    TRY(motet_process_check_fork());
-    if (comm->magic != MOTET_COMM_MAGIC && comm->magic != MOTET_COMM_INIT_MAGIC)
-        return motet_fail(motetInvalidArgument, "CommAbort: the communicator was destroyed or never was one");
-    atomic_store(&comm->abort, true);
-    if (comm->has_init_thread)
-        pthread_join(comm->init_thread, NULL); /* sees the flag within 100 ms */
-    comm->has_init_thread = false;
-    if (comm->magic == MOTET_COMM_MAGIC)
-        motet_comm_tell_abort(comm);
-    uint64_t deadline = motet_now_ns() + ABORT_WAIT_NS;
-    while (!motet_comm_is_idle(comm) && motet_now_ns() < deadline)
-        nanosleep(&pause, NULL);
-    if (motet_comm_is_idle(comm)) {
-        motet_stream_forget(comm);
-        motet_comm_close_if_idle(comm);
-        return motetSuccess;
+    *nsorted = 0;
+    if (count < 0 || (count > 0 && !ranks))
+        return motet_fail(motetInvalidArgument, "CommShrink: a list of %d ranks at %p", count, (const void *)ranks);
+    for (int i = 0; i < count; i++) {
+        TRY(motet_check_rank(comm, ranks[i], "excluded rank", "CommShrink"));
+        if (ranks[i] == comm->rank)
+            return motet_fail(motetInvalidArgument, "CommShrink: rank %d excludes itself: only the ranks that stay call",
+                              comm->rank);
     }
-    atomic_store(&comm->abandoned, true); /* a call that has not left by now frees the rest when it does */
-    nanosleep(&pause, NULL);              /* one that is just leaving may not have seen it */
-    motet_comm_close_if_idle(comm);
+    *sorted = malloc(((size_t)count + 1) * sizeof **sorted);
+    if (!*sorted)
+        return motet_fail(motetSystemError, "CommShrink: out of memory for a list of %d ranks", count);
+    memcpy(*sorted, ranks ? ranks : *sorted, (size_t)count * sizeof **sorted);
+    qsort(*sorted, (size_t)count, sizeof **sorted, compare_ranks);
+    for (int i = 0; i < count; i++)
+        if (i == 0 || (*sorted)[i] != (*sorted)[i - 1])
+            (*sorted)[(*nsorted)++] = (*sorted)[i];
     return motetSuccess;
 }
 
-/* ---- Questions ---- */
-
-motetResult_t motetCommGetAsyncError(motetComm_t comm, motetResult_t *asyncError)
+motetResult_t motetCommShrink(motetComm_t comm, int *excludeRanksList, int excludeRanksCount, motetComm_t *newcomm,
+                              motetConfig_t *config, int shrinkFlags)
 {
-    if (!asyncError)
-        return motet_fail(motetInvalidArgument, "CommGetAsyncError: asyncError is NULL");
-    TRY(motet_process_check_fork());
-    if (!comm || (comm->magic != MOTET_COMM_MAGIC && comm->magic != MOTET_COMM_INIT_MAGIC))
-        return motet_fail(motetInvalidArgument, "CommGetAsyncError: the communicator is NULL or was destroyed");
-    *asyncError =
-        comm->magic == MOTET_COMM_INIT_MAGIC ? (motetResult_t)atomic_load(&comm->init_state) : motet_comm_async_error(comm);
-    return motetSuccess;
+    struct motet_creation shrink = {.source = MOTET_FROM_SHRINK, .parent = comm, .abort_parent = shrinkFlags == MOTET_SHRINK_ABORT};
+    motetResult_t result = motet_check_comm(comm, "CommShrink");
+    if (result == motetSuccess && shrinkFlags != MOTET_SHRINK_DEFAULT && shrinkFlags != MOTET_SHRINK_ABORT)
+        result = motet_fail(motetInvalidArgument, "CommShrink: %#x are not flags of CommShrink", (unsigned)shrinkFlags);
+    if (result == motetSuccess)
+        result = sort_excluded(comm, excludeRanksList, excludeRanksCount, &shrink.excluded, &shrink.nexcluded);
+    if (result != motetSuccess)
+        return motet_group_failed(result);
+    return motet_creation_begin(&shrink, newcomm, config);
 }
 
-motetResult_t motetCommCount(const motetComm_t comm, int *count)
+motetResult_t motetCommGetUniqueId(motetComm_t comm, motetUniqueId *uniqueId)
 {
-    TRY(motet_check_comm(comm, "CommCount"));
-    if (!count)
-        return motet_fail(motetInvalidArgument, "CommCount: count is NULL");
-    *count = comm->nranks;
-    return motetSuccess;
+    TRY(motet_check_comm(comm, "CommGetUniqueId"));
+    if (!uniqueId)
+        return motet_fail(motetInvalidArgument, "CommGetUniqueId: uniqueId is NULL");
+    return motet_boot_root_start(uniqueId);
 }
 
-motetResult_t motetCommUserRank(const motetComm_t comm, int *rank)
+/* A rank that is new: it knows its rank and the id, and nothing of those that exist. */
+static motetResult_t join_growth(int nranks, const motetUniqueId *id, int rank, motetComm_t *newcomm, motetConfig_t *config)
 {
-    TRY(motet_check_comm(comm, "CommUserRank"));
-    if (!rank)
-        return motet_fail(motetInvalidArgument, "CommUserRank: rank is NULL");
-    *rank = comm->rank;
-    return motetSuccess;
+    motetResult_t result = id ? check_size(newcomm, nranks, rank)
+                              : motet_fail(motetInvalidArgument, "CommGrow: a new rank (comm NULL) needs the unique id");
+    if (result != motetSuccess)
+        return motet_group_failed(result);
+    return motet_creation_begin(&(struct motet_creation){.source = MOTET_FROM_ID, .nranks = nranks, .rank = rank, .id = *id},
+                                newcomm, config);
 }
 
-motetResult_t motetCommCuDevice(const motetComm_t comm, int *device)
+motetResult_t motetCommGrow(motetComm_t comm, int nRanks, const motetUniqueId *uniqueId, int rank, motetComm_t *newcomm,
+                            motetConfig_t *config)
 {
-    TRY(motet_check_comm(comm, "CommCuDevice"));
-    if (!device)
-        return motet_fail(motetInvalidArgument, "CommCuDevice: device is NULL");
-    *device = comm->peers[comm->position].local_index;
-    return motetSuccess;
+    struct motet_creation growth = {.source = MOTET_FROM_GROWTH, .parent = comm, .nranks = nRanks, .has_id = uniqueId != NULL};
+    if (!comm)
+        return join_growth(nRanks, uniqueId, rank, newcomm, config);
+    motetResult_t result = motet_check_comm(comm, "CommGrow");
+    if (result == motetSuccess && rank != -1)
+        result = motet_fail(motetInvalidArgument, "CommGrow: a rank that exists keeps its rank and passes -1, not %d", rank);
+    if (result == motetSuccess && nRanks <= comm->nranks)
+        result = motet_fail(motetInvalidArgument, "CommGrow: communicator %s has %d ranks, and cannot grow to %d",
+                            comm->options.name, comm->nranks, nRanks);
+    if (result != motetSuccess)
+        return motet_group_failed(result);
+    if (uniqueId)
+        growth.id = *uniqueId;
+    growth.rank = comm->rank;
+    return motet_creation_begin(&growth, newcomm, config);
 }

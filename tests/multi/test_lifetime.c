@@ -6,53 +6,9 @@
  * short-lived threads of the library overlap for the first time. */
 #include "probe.h"
 
-#include <dirent.h>
 #include <stdatomic.h>
 
-struct usage {
-    int fds, threads, maps;
-    long rss_kb;
-};
-
-static int count_entries(const char *directory)
-{
-    DIR *open = opendir(directory);
-    int n = 0;
-    while (open && readdir(open))
-        n++;
-    if (open)
-        closedir(open);
-    return n;
-}
-
-static int count_lines(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    int n = 0, c;
-    while (file && (c = fgetc(file)) != EOF)
-        n += c == '\n';
-    if (file)
-        fclose(file);
-    return n;
-}
-
-static long resident_kb(void)
-{
-    char line[128];
-    long kb = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        sscanf(line, "VmRSS: %ld", &kb);
-    if (file)
-        fclose(file);
-    return kb;
-}
-
-static struct usage measure(void)
-{
-    return (struct usage){count_entries("/proc/self/fd"), count_entries("/proc/self/task"), count_lines("/proc/self/maps"),
-                          resident_kb()};
-}
+#include "usage.h"
 
 struct meeting {
     _Atomic(int) turn;
@@ -104,26 +60,15 @@ static int one_cycle(struct meeting *meeting, int rank, int nranks, int turn)
 static int cycles(motetComm_t comm, int rank, int nranks, const void *argument)
 {
     struct meeting *meeting = (void *)(uintptr_t)argument;
-    struct usage before = {0}, after;
+    struct usage before = {0};
     enum { WARM = 20, CYCLES = 120 };
     (void)comm;
     for (int turn = 1; turn <= CYCLES; turn++) {
         CHECK(one_cycle(meeting, rank, nranks, turn) == 0);
         if (turn == WARM)
-            before = measure();
+            before = usage_measure();
     }
-    for (int wait = 0; wait < 200; wait++) { /* threads may need a moment to leave */
-        after = measure();
-        if (after.threads <= before.threads && after.fds <= before.fds)
-            break;
-        world_sleep_ms(5);
-    }
-    if (after.fds > before.fds || after.threads > before.threads ||
-        (!WORLD_SANITIZED && (after.maps > before.maps + 4 || after.rss_kb > before.rss_kb + 2048)))
-        return world_complain(__FILE__, __LINE__, "rank %d: fds %d -> %d, threads %d -> %d, maps %d -> %d, RSS %ld -> %ld KB", rank,
-                              before.fds, after.fds, before.threads, after.threads, before.maps, after.maps, before.rss_kb,
-                              after.rss_kb);
-    return 0;
+    return usage_is_flat(&before, rank);
 }
 
 static void test_lifetime_many_cycles_leave_the_process_flat(void **state)
@@ -133,17 +78,17 @@ static void test_lifetime_many_cycles_leave_the_process_flat(void **state)
     for (int i = 0; i < 2; i++) {
         struct meeting *meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         struct world world = {WORLD_BARE, 3, {settings[i]}, 120, 0};
-        int files = count_entries("/dev/shm");
+        int files = usage_count_entries("/dev/shm");
         assert_true(meeting != MAP_FAILED);
         assert_int_equal(world_run(&world, cycles, meeting), 0);
-        assert_int_equal(count_entries("/dev/shm"), files);
+        assert_int_equal(usage_count_entries("/dev/shm"), files);
         munmap(meeting, sizeof *meeting);
     }
 }
 
 static int thread_cycles(motetComm_t unused, int unused_rank, int nranks, const void *argument)
 {
-    struct usage before = {0}, after;
+    struct usage before = {0};
     motetComm_t comms[8];
     (void)unused, (void)unused_rank, (void)argument;
     for (int turn = 0; turn < 200; turn++) {
@@ -151,12 +96,9 @@ static int thread_cycles(motetComm_t unused, int unused_rank, int nranks, const 
         for (int r = 0; r < nranks; r++)
             CALL(motetCommDestroy(comms[r]));
         if (turn == 50)
-            before = measure();
+            before = usage_measure();
     }
-    after = measure();
-    CHECK(after.fds <= before.fds && after.threads <= before.threads && (WORLD_SANITIZED || after.maps <= before.maps + 4));
-    CHECK(WORLD_SANITIZED || after.rss_kb <= before.rss_kb + 2048);
-    return 0;
+    return usage_is_flat(&before, 0);
 }
 
 static void test_lifetime_thread_ranks_leave_the_process_flat(void **state)
@@ -168,12 +110,12 @@ static void test_lifetime_thread_ranks_leave_the_process_flat(void **state)
 /* Once the last communicator, stream and event are gone, so are threads and descriptors. */
 static int nothing_left(motetComm_t comm, int rank, int nranks, const void *argument)
 {
-    struct usage before = measure(), after;
+    struct usage before = usage_measure(), after;
     struct meeting *meeting = (void *)(uintptr_t)argument;
     (void)comm;
     CHECK(one_cycle(meeting, rank, nranks, 1) == 0);
     for (int wait = 0; wait < 400; wait++) {
-        after = measure();
+        after = usage_measure();
         if (after.threads <= before.threads + WORLD_SANITIZED && after.fds == before.fds)
             return 0;
         world_sleep_ms(5);
