@@ -258,10 +258,21 @@ struct context {
     uint64_t turn, call_word; /* what `filled` and `call` of this call's slots show */
 };
 
+/* Barriers have no buffers, and nobody may add even nothing to NULL. */
+static const char *in_at(const struct context *c, const struct flat_step *step)
+{
+    return (const char *)((uintptr_t)c->send + step->src);
+}
+
+static char *out_at(const struct context *c, const struct flat_step *step)
+{
+    return (char *)((uintptr_t)c->recv + step->dst);
+}
+
 static void publish(const struct context *c, const struct flat_step *step)
 {
     struct motet_slot *slot = (struct motet_slot *)(step->slots + c->lane_offset);
-    const char *from = c->send + step->src;
+    const char *from = in_at(c, step);
     slot->call = c->call_word;
     slot->direct = 0;
     if (step->bytes <= c->loop->inline_bytes)
@@ -288,7 +299,7 @@ static inline const char *find(const struct context *c, const struct flat_step *
 
 static void store(const struct context *c, const struct flat_step *step, struct motet_operand *operands, int k)
 {
-    char *to = c->recv + step->dst;
+    char *to = out_at(c, step);
     if (!step->stores || step->bytes == 0)
         return;
     if (step->combines)
@@ -306,7 +317,7 @@ static bool receive(const struct context *c, const struct flat_step *step, struc
     int k = 0;
     for (int s = 0; s <= step->nsources; s++) {
         if (s == step->local_at)
-            operands[k++] = (struct motet_operand){.at = c->send + step->src};
+            operands[k++] = (struct motet_operand){.at = in_at(c, step)};
         if (s == step->nsources)
             break;
         while (!(operands[k].at = find(c, step, &step->sources[s])))
@@ -369,7 +380,7 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
         const struct flat_step *step = &loop->steps[state->steps_done];
         if (step->slots) {
             publish(&c, step);
-            store(&c, step, &(struct motet_operand){.at = c.send + step->src}, 1);
+            store(&c, step, &(struct motet_operand){.at = in_at(&c, step)}, 1);
             published = true;
             continue;
         }
