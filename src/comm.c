@@ -524,7 +524,7 @@ void motet_comm_close(motetComm_t comm)
         motet_windows_close(comm->first_key);
     motet_council_free(comm);
     if (comm->control && comm->leader) { /* complete: peers know this region */
-        uint32_t alive = MOTET_RANK_ALIVE;
+        uint64_t alive = MOTET_RANK_ALIVE;
         atomic_compare_exchange_strong(&comm->control->state, &alive, comm->abort ? MOTET_RANK_ABORTED : MOTET_RANK_FINALIZED);
         detach(comm);
     }
@@ -538,6 +538,7 @@ void motet_comm_close(motetComm_t comm)
     if (comm->region)
         motet_segment_free_when_unused(comm->region, &comm->control->attached); /* peers may still read the last of it */
     motet_p2p_free(comm);
+    free(comm->wait_answers);
     motet_tuner_free(comm->tuner);
     for (struct motet_registration *entry = comm->registrations, *next; entry; entry = next) {
         next = entry->next;

@@ -59,9 +59,11 @@ struct motet_registration { /* CommRegister, and windows */
 
 enum motet_creation_state { MOTET_CREATION_DONE, MOTET_CREATION_RUNS, MOTET_CREATION_ABORTED };
 
-struct motet_op;    /* queue.h */
-struct motet_tuner; /* tune.h */
-struct motet_flats; /* flat.h */
+struct motet_op;               /* queue.h */
+struct motet_transfer;         /* p2p.h */
+struct motet_unmatched_answer; /* unmatched.c */
+struct motet_tuner;            /* tune.h */
+struct motet_flats;            /* flat.h */
 
 struct motetComm {
     _Atomic uint64_t magic; /* MOTET_COMM_MAGIC while alive */
@@ -102,8 +104,9 @@ struct motetComm {
     struct motet_plan **plans; /* cache */
     int nplans;
     struct motet_tuner *tuner;
-    struct motet_pair *pairs; /* point to point state by position (p2p.c); allocated on first use */
-    uint64_t block_count;     /* sends that were announced as blocked so far */
+    struct motet_pair *pairs;                    /* point to point state by position (p2p.c); allocated on first use */
+    struct motet_unmatched_answer *wait_answers; /* what remote ranks said last, by position; under peers_lock; NULL: never asked */
+    uint64_t block_count;                        /* sends that were announced as blocked so far */
 
     /* Operations waiting for their turn (queue.c), in call order. */
     pthread_mutex_t queue_lock;
@@ -132,6 +135,15 @@ struct motetComm {
     int npremuls;
     struct motet_registration *registrations;
 };
+
+/* Whether the rank at `position` has finished with the communicator (unmatched.c); then everything it sent has arrived. */
+static inline bool motet_comm_has_finished(const struct motetComm *comm, int position)
+{
+    const struct motet_peer *peer = &comm->peers[position];
+    /* acquire: what the rank wrote before is seen. */
+    return position != comm->position && peer->region &&
+           atomic_load_explicit(&motet_region_control(peer->region)->state, memory_order_acquire) == MOTET_RANK_FINALIZED;
+}
 
 #define MOTET_COMM_MAGIC      0x6d6f74657420636full
 #define MOTET_COMM_INIT_MAGIC 0x6d6f746574206963ull /* being initialised */
@@ -190,6 +202,8 @@ struct motet_waiting {
     bool (*needs)(void *context, motetComm_t comm, int position);
     /* The rank of `comm` that is missing, if one can be named; -1. NULL: none can. */
     int (*whom)(void *context, motetComm_t comm);
+    /* A message to or from the rank at `position` that is not complete; NULL: there is none. NULL: no messages. */
+    const struct motet_transfer *(*message)(void *context, motetComm_t comm, int position);
 };
 
 /* One thread's wait for operations of one or several communicators. */
@@ -199,7 +213,8 @@ struct motet_wait {
     int pauses, yields;
     bool shares_cpu; /* a peer needs this CPU: spinning only delays it */
     bool asleep_announced;
-    bool saw_death; /* a needed rank is dead: one more look, then it is an error */
+    bool saw_death;         /* a needed rank is dead or has finished: one more look, then it is an error */
+    uint64_t saw_unmatched; /* a rank that is waited for waits in this collective for this one; 0: none was seen */
     uint32_t ticket;
     uint64_t since_ns, deadline_ns, warn_ns, audit_ns; /* taken when the wait leaves the spin phase; 0 before */
 };

@@ -58,7 +58,9 @@ enum motet_control {
     MOTET_CONTROL_FAULT, /* a peer tells of an error of the communicator */
     MOTET_CONTROL_AUDIT, /* question about records, and its answer */
     MOTET_CONTROL_ANSWER,
-    MOTET_CONTROL_COUNCIL, /* ranks agree on members: council.h */
+    MOTET_CONTROL_COUNCIL,       /* ranks agree on members: council.h */
+    MOTET_CONTROL_WAIT_QUESTION, /* who waits in a collective for whom: unmatched.c */
+    MOTET_CONTROL_WAIT_ANSWER,
     MOTET_CONTROL_KINDS
 };
 

@@ -13,6 +13,7 @@
 #include "council.h"
 #include "engine.h"
 #include "service.h"
+#include "unmatched.h"
 
 struct fault_message {
     int32_t code;
@@ -302,6 +303,10 @@ static void control(motetComm_t comm, struct motet_endpoint *from, enum motet_co
         motet_council_receive(comm, bytes, len);
     else if (comm->placed && kind == MOTET_CONTROL_AUDIT && len == sizeof(struct audit_message))
         answer_audit(comm, bytes);
+    else if (kind == MOTET_CONTROL_WAIT_QUESTION)
+        motet_comm_take_question(comm, bytes, len);
+    else if (kind == MOTET_CONTROL_WAIT_ANSWER)
+        motet_comm_take_answer(comm, bytes, len);
     else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {
         const struct audit_message *answer = bytes;
         if (answer->known && answer->position >= 0 && answer->position < comm->nranks)

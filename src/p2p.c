@@ -89,6 +89,9 @@ static bool ring_write(motetComm_t comm, int peer, const void *bytes, uint64_t l
     } else if (!motet_endpoint_put(to->endpoint, to->key, ring + at, bytes, len,
                                    motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, written), end)) {
         return false;
+    } else {
+        /* For whoever is asked how far this end is (unmatched.c). */
+        atomic_store_explicit(&head(comm, comm->position, peer)->written, end, memory_order_release);
     }
     pair->sent = end;
     return true;
@@ -112,6 +115,7 @@ static void tell_taken(motetComm_t comm, int peer)
         pair->told_taken = pair->consumed;
     } else if (pair->told_taken != pair->consumed) {
         size_t word = motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, taken);
+        atomic_store_explicit(&head(comm, comm->position, peer)->taken, pair->consumed, memory_order_release);
         if (motet_endpoint_put(from->endpoint, from->key, 0, NULL, 0, word, pair->consumed))
             pair->told_taken = pair->consumed;
     }
@@ -573,11 +577,12 @@ void motet_batch_describe(void *context, char *text, size_t len)
         const struct motet_transfer *message = &batch->transfers[i];
         if (message->done)
             continue;
+        const struct motet_dtype *dtype = motet_dtype_row(message->dtype);
         int rank = message->peer >= 0 ? batch->comm->peers[message->peer].rank : -1;
         if (rank < 0)
-            snprintf(text, len, "%s(%zu bytes) from any rank", message->name, message->bytes);
+            snprintf(text, len, "%s(%zu x %s) from any rank", message->name, message->bytes / dtype->size, dtype->name);
         else
-            snprintf(text, len, "%s(%zu bytes) %s rank %d (pid %d on %s)", message->name, message->bytes,
+            snprintf(text, len, "%s(%zu x %s) %s rank %d (pid %d on %s)", message->name, message->bytes / dtype->size, dtype->name,
                      message->is_send ? "to" : "from", rank, (int)batch->comm->peers[message->peer].endpoint->process.pid,
                      batch->comm->peers[message->peer].endpoint->process.host_name);
         return;
@@ -594,13 +599,23 @@ int motet_batch_whom(void *context, motetComm_t comm)
     return -1;
 }
 
+/* The first message to or from that rank that is not complete; a receive from anybody when nobody else can send. */
+const struct motet_transfer *motet_batch_message(void *context, motetComm_t comm, int position)
+{
+    const struct motet_batch *batch = context;
+    for (int i = 0; batch->comm == comm && i < batch->count; i++)
+        if (!batch->transfers[i].done && (batch->transfers[i].peer == position || batch->transfers[i].peer < 0))
+            return &batch->transfers[i];
+    return NULL;
+}
+
 /* A send to the dead, a receive from it, or a receive from anybody when nobody else is alive. */
 bool motet_batch_needs(void *context, motetComm_t comm, int position)
 {
     const struct motet_batch *batch = context;
     bool others = false;
     for (int p = 0; p < comm->nranks; p++)
-        others |= p != comm->position && p != position && !atomic_load(&comm->peers[p].dead);
+        others |= p != comm->position && p != position && !atomic_load(&comm->peers[p].dead) && !motet_comm_has_finished(comm, p);
     for (int i = 0; batch->comm == comm && i < batch->count; i++) {
         const struct motet_transfer *message = &batch->transfers[i];
         if (!message->done && (message->peer == position || (message->peer < 0 && !others)))

@@ -50,6 +50,7 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);
 void motet_batch_describe(void *batch, char *text, size_t len);
 bool motet_batch_needs(void *batch, motetComm_t comm, int position);
 int motet_batch_whom(void *batch, motetComm_t comm);
+const struct motet_transfer *motet_batch_message(void *batch, motetComm_t comm, int position);
 
 /* Forgets a batch in any state (after an error or abort). */
 void motet_batch_end(struct motet_batch *batch);

@@ -216,6 +216,14 @@ int motet_op_whom(void *context, motetComm_t comm)
     return op->call ? motet_engine_whom(op->run, comm) : motet_batch_whom(&op->batch, comm);
 }
 
+const struct motet_transfer *motet_op_message(void *context, motetComm_t comm, int position)
+{
+    struct motet_op *op = context;
+    if (!op->started || op->result != motetInProgress || op->call)
+        return NULL;
+    return motet_batch_message(&op->batch, comm, position);
+}
+
 struct driven {
     struct motet_op *const *ops;
     int n;
@@ -249,6 +257,17 @@ static int first_whom(void *context, motetComm_t comm)
     return -1;
 }
 
+static const struct motet_transfer *first_message(void *context, motetComm_t comm, int position)
+{
+    const struct driven *driven = context;
+    for (int i = 0; i < driven->n; i++) {
+        const struct motet_transfer *message = motet_op_message(driven->ops[i], comm, position);
+        if (message)
+            return message;
+    }
+    return NULL;
+}
+
 /* Progresses all that are not complete. Returns whether all are. */
 static bool progress_all(const struct driven *driven, bool *moved)
 {
@@ -263,7 +282,8 @@ static bool progress_all(const struct driven *driven, bool *moved)
 
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
 {
-    static const struct motet_waiting waiting = {.describe = describe_first, .needs = any_needs, .whom = first_whom};
+    static const struct motet_waiting waiting = {
+        .describe = describe_first, .needs = any_needs, .whom = first_whom, .message = first_message};
     struct driven driven = {ops, n};
     struct motet_wait wait;
     motetComm_t few[8], *many = n > 8 ? calloc((size_t)n, sizeof(motetComm_t)) : NULL, *comms = many ? many : few;

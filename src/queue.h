@@ -43,6 +43,7 @@ void motet_op_progress(struct motet_op *op, bool *moved);
 void motet_op_describe(void *op, char *text, size_t len);
 bool motet_op_needs(void *op, motetComm_t comm, int position);
 int motet_op_whom(void *op, motetComm_t comm);
+const struct motet_transfer *motet_op_message(void *op, motetComm_t comm, int position);
 
 /* Drives appended operations to their end on the calling thread. Returns the first error. */
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);

@@ -115,7 +115,7 @@ struct motet_control_area {
         MOTET_LINE) _Atomic uint64_t sleepers; /* bit per local rank (modulo 64) that sleeps; used in the leader's region only */
     _Alignas(MOTET_LINE) _Atomic int32_t cpu;  /* where the rank runs, refreshed at each call */
     _Atomic uint64_t inside;                   /* number of the collective whose data it may be reading; 0: of none */
-    _Atomic uint32_t state;                    /* enum motet_rank_state */
+    _Atomic uint64_t state;                    /* enum motet_rank_state */
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */
     _Atomic int32_t attached; /* ranks that may still touch this region, the owner included: the last one gone, it is free */
     struct motet_progress progress;

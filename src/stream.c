@@ -202,7 +202,8 @@ static void end_wait(struct waiter *waiter)
 /* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
 static void wait_for(struct waiter *waiter, struct motet_op *waiting)
 {
-    static const struct motet_waiting questions = {.describe = motet_op_describe, .needs = motet_op_needs, .whom = motet_op_whom};
+    static const struct motet_waiting questions = {
+        .describe = motet_op_describe, .needs = motet_op_needs, .whom = motet_op_whom, .message = motet_op_message};
     if (waiter->comm != waiting->comm) {
         end_wait(waiter);
         waiter->comm = all.comm = waiting->comm;

@@ -19,6 +19,7 @@
 #include "base/os.h"
 #include "clock.h"
 #include "comm.h"
+#include "unmatched.h"
 
 #define PAUSES_BEFORE_CPU_CHECK 16
 #define PAUSES_BEFORE_YIELD     2000 /* about 50 us: waking an idle CPU costs 26-100 us */
@@ -120,6 +121,7 @@ void motet_wait_progressed(struct motet_wait *wait)
 {
     wait->pauses = wait->yields = 0;
     wait->saw_death = false;
+    wait->saw_unmatched = 0;
     motet_wait_end(wait);
 }
 
@@ -164,15 +166,45 @@ static motetResult_t check_all(const struct motet_wait *wait)
     return motetSuccess;
 }
 
+static bool has_gone(motetComm_t comm, int position)
+{
+    return atomic_load_explicit(&comm->peers[position].dead, memory_order_acquire) || motet_comm_has_finished(comm, position);
+}
+
+static motetResult_t say_gone(motetComm_t comm, int position, const struct motet_waiting *waiting, void *context)
+{
+    const struct motet_peer *peer = &comm->peers[position];
+    bool message = waiting->message && waiting->message(context, comm, position);
+    if (motet_comm_has_finished(comm, position) || (message && peer->endpoint->orderly))
+        return motet_comm_finished(comm, position, waiting, context);
+    return motet_comm_dead(comm, position);
+}
+
+/* Messages that wait for a rank that waits in a collective for this one. */
+static motetResult_t check_unmatched(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
+{
+    for (int i = 0; i < wait->ncomms; i++) {
+        struct motet_unmatched found = motet_comm_find_unmatched(wait->comms[i], waiting, context);
+        if (found.call == 0)
+            continue;
+        if (wait->saw_unmatched == found.call)
+            return motet_comm_unmatched(wait->comms[i], &found, waiting, context);
+        wait->saw_unmatched = found.call;
+        wait->audit_ns = motet_now_ns() + AUDIT_AFTER_NS; /* once more, soon */
+        return motetSuccess;
+    }
+    wait->saw_unmatched = 0;
+    return motetSuccess;
+}
+
 /* A rank that left or died matters only to operations that still need it: what it did before counts. */
 static motetResult_t check_deaths(struct motet_wait *wait, const struct motet_waiting *waiting, void *context)
 {
     for (int i = 0; i < wait->ncomms; i++)
         for (int p = 0; p < wait->comms[i]->nranks; p++)
-            if (atomic_load_explicit(&wait->comms[i]->peers[p].dead, memory_order_acquire) && waiting->needs &&
-                waiting->needs(context, wait->comms[i], p)) {
+            if (has_gone(wait->comms[i], p) && waiting->needs && waiting->needs(context, wait->comms[i], p)) {
                 if (wait->saw_death)
-                    return motet_comm_dead(wait->comms[i], p);
+                    return say_gone(wait->comms[i], p, waiting, context);
                 wait->saw_death = true; /* what it did last may have come after the caller's last look */
                 return motetSuccess;
             }
@@ -208,6 +240,7 @@ static motetResult_t look_around(struct motet_wait *wait, const struct motet_wai
         wait->audit_ns = now + 10 * AUDIT_AFTER_NS;
         for (int i = 0; i < wait->ncomms; i++)
             TRY(motet_comm_audit(wait->comms[i]));
+        TRY(check_unmatched(wait, waiting, context));
     }
     if (now >= wait->warn_ns || now >= wait->deadline_ns)
         return complain(wait, now, waiting, context);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "stream.h"
+#include "unmatched.h"
 
 #define CREATION_NS (300ull * 1000 * 1000) /* for a creation to see that it was aborted, before its parent must fail for that */
 
@@ -30,7 +31,7 @@ static motetResult_t finalize(motetComm_t comm)
     if (result == motetSuccess)
         result = motet_comm_check(comm);
     comm->finalized = true;
-    atomic_store(&comm->control->state, MOTET_RANK_FINALIZED);
+    motet_comm_finish(comm);
     return result;
 }
 
@@ -96,7 +97,7 @@ motetResult_t motetCommDestroy(motetComm_t comm)
     motetResult_t result = motet_queue_drain(comm);
     if (atomic_load(&comm->revoked) && motet_comm_was_revoked(comm))
         result = motetSuccess; /* what was revoked has ended as asked */
-    atomic_store(&comm->control->state, MOTET_RANK_FINALIZED);
+    motet_comm_finish(comm);
     INFO(MOTET_LOG_INIT | MOTET_LOG_DESTROY, "comm %p rank %d nranks %d - Destroy COMPLETE", (void *)comm, comm->rank,
          comm->nranks);
     motet_stream_forget(comm);
