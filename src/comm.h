@@ -168,6 +168,16 @@ motetResult_t motet_comm_fault(motetComm_t comm, motetResult_t code);
 /* The first error known here (own, or told by a peer), motetSuccess if none; sets the thread's sentence. One load when there is none. */
 motetResult_t motet_comm_check(motetComm_t comm);
 
+/* After reading another rank's buffers: an error if they may have been given back to their owner's caller meanwhile. An owner whose call fails
+ * stores the fault here, and passes a barrier, before its call returns. */
+motetResult_t motet_comm_check_read(motetComm_t comm);
+
+/* Before a failed call returns whose buffers others may be reading: waits, for a short time at most, while `reads(context, p)` for any of the
+ * mapped ranks at positions[0..n). Readers say that they read, then look for faults; this rank's process has the fault stored in theirs,
+ * passes a barrier on behalf of both, then looks whether they read. */
+void motet_comm_await_readers(motetComm_t comm, const int *positions, int n, bool (*reads)(const void *context, int position),
+                              const void *context);
+
 /* A slot of the peer at `position` shows another call than collective `seq` of this rank: says both calls and faults the communicator. */
 motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, uint64_t theirs);
 

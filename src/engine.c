@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,9 +18,6 @@
 #include "segment.h"
 #include "tune.h"
 #include "verify.h"
-
-#define READERS_NS \
-    (2ull * 1000 * 1000 * 1000) /* for readers of a failed call to leave it: they are awake, so this is for stopped ones */
 
 void motet_call_drop_arrays(const struct motet_call *call)
 {
@@ -328,7 +324,7 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
     run->record = own.record;
     motet_comm_note_cpu(comm);
     atomic_store_explicit(&comm->control->inside, run->seq,
-                          memory_order_relaxed); /* before the look at faults: see wait_for_readers */
+                          memory_order_relaxed); /* before the look at faults: see motet_comm_await_readers */
     TRY(motet_comm_check(comm));
     TRY(motet_reduction_init(&run->reduction, call->dtype, motet_collective_reduces(call->collective) ? call->op : motetSum,
                              comm->nranks));
@@ -342,22 +338,16 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
     return start(comm, call, NULL, run);
 }
 
-/* The operation failed while peers may be copying from the caller's buffers, which the caller may free when it hears of it: waits until they
- * have left the call. Ranks that are not inside yet will see the fault before they read: they store `inside`, then look for faults; this
- * rank's process has the fault stored, passes a barrier on behalf of both, then looks at `inside`. */
-static void wait_for_readers(struct motet_run *run)
+static bool is_inside(const void *context, int position)
 {
-    const struct timespec pause = {.tv_nsec = 50000};
-    uint64_t deadline_ns = motet_now_ns() + READERS_NS;
-    motet_wait_barrier();
-    for (int i = 0; i < run->plan->nreaders; i++) {
-        const struct motet_peer *peer = &run->comm->peers[run->plan->readers[i]];
-        while (peer->mapped && !atomic_load(&peer->dead) && atomic_load(&motet_region_control(peer->region)->inside) == run->seq &&
-               motet_now_ns() < deadline_ns) {
-            motet_doorbell_ring(peer->endpoint);
-            nanosleep(&pause, NULL);
-        }
-    }
+    const struct motet_run *run = context;
+    return atomic_load(&motet_region_control(run->comm->peers[position].region)->inside) == run->seq;
+}
+
+/* The operation failed while peers may be copying from the caller's buffers, which the caller may free when it hears of it. */
+static void wait_for_readers(const struct motet_run *run)
+{
+    motet_comm_await_readers(run->comm, run->plan->readers, run->plan->nreaders, is_inside, run);
 }
 
 void motet_engine_end(struct motet_run *run)

@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "call_text.h"
 #include "comm.h"
 #include "dump.h"
@@ -14,6 +16,9 @@
 #include "engine.h"
 #include "service.h"
 #include "unmatched.h"
+
+/* For readers of a failed call to leave it: they are awake, so this is for stopped ones. What those read is lost: motet_comm_check_read. */
+#define READERS_NS (2ull * 1000 * 1000 * 1000)
 
 struct fault_message {
     int32_t code;
@@ -113,6 +118,45 @@ motetResult_t motet_comm_check(motetComm_t comm)
     atomic_compare_exchange_strong(&comm->async_error, &none, own->code);
     note_failure(comm, own->text);
     return motet_fail_quiet((motetResult_t)own->code, "%s", own->text);
+}
+
+motetResult_t motet_comm_check_read(motetComm_t comm)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    struct motet_fault_record *own = &comm->control->fault;
+    uint64_t deadline_ns = 0;
+    /* acquire: what was read was read before this look. Whoever saw a byte that the owner wrote after its call failed sees the fault, too. */
+    atomic_thread_fence(memory_order_acquire);
+    uint32_t state = atomic_load_explicit(&own->state, memory_order_relaxed);
+    if (__builtin_expect(state == 0, 1))
+        return motetSuccess;
+    while (state == 1 &&
+           (deadline_ns == 0 || motet_now_ns() < deadline_ns)) { /* its writer is at it, or was stopped in the middle */
+        deadline_ns = deadline_ns ? deadline_ns : motet_now_ns() + READERS_NS;
+        nanosleep(&pause, NULL);
+        state = atomic_load(&own->state);
+    }
+    TRY(motet_comm_check(comm));
+    return motet_fail_quiet(motetRemoteError,
+                            "comm \"%s\" (%d ranks), rank %d: another rank's call failed while this one read its data",
+                            comm->options.name, comm->nranks, comm->rank);
+}
+
+void motet_comm_await_readers(motetComm_t comm, const int *positions, int n, bool (*reads)(const void *context, int position),
+                              const void *context)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    uint64_t deadline_ns = motet_now_ns() + READERS_NS;
+    if (atomic_load(&comm->abort)) /* the thread that aborts may not have told yet */
+        motet_comm_tell_abort(comm);
+    motet_wait_barrier();
+    for (int i = 0; i < n; i++) {
+        const struct motet_peer *peer = &comm->peers[positions[i]];
+        while (peer->mapped && !atomic_load(&peer->dead) && reads(context, positions[i]) && motet_now_ns() < deadline_ns) {
+            motet_doorbell_ring(peer->endpoint);
+            nanosleep(&pause, NULL);
+        }
+    }
 }
 
 motetResult_t motet_comm_async_error(motetComm_t comm)

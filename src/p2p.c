@@ -220,12 +220,19 @@ static motetResult_t accept_header(motetComm_t comm, int peer, const struct head
     return motetSuccess;
 }
 
-static void copy_direct(motetComm_t comm, int peer, const struct header *header, void *to)
+/* The sender's call may fail meanwhile: motet_comm_await_readers. */
+static motetResult_t copy_direct(motetComm_t comm, int peer, const struct header *header, void *to)
 {
     const char *from = header->direct & 1 ? comm->peers[peer].endpoint->segment + (header->direct >> 1)
                                           : (const char *)(uintptr_t)(header->direct >> 1);
-    if (header->bytes > 0)
+    atomic_store_explicit(&comm->control->copies_from, peer + 1, memory_order_relaxed); /* before the look at faults */
+    motetResult_t result = motet_comm_check_read(comm);
+    if (result == motetSuccess && header->bytes > 0) {
         memcpy(to, from, header->bytes);
+        result = motet_comm_check_read(comm);
+    }
+    atomic_store_explicit(&comm->control->copies_from, 0, memory_order_release);
+    return result;
 }
 
 static void complete(struct motet_batch *batch, struct motet_transfer *message)
@@ -318,13 +325,13 @@ static motetResult_t open_message(struct motet_batch *batch, int peer, bool *stu
 }
 
 /* Moves payload of the open message. *stuck: more must arrive first. */
-static void move_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
+static motetResult_t move_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
 {
     motetComm_t comm = batch->comm;
     struct motet_pair *pair = &comm->pairs[peer];
     char *to = pair->into ? pair->into->buf : pair->storing->bytes;
     if (pair->header.direct) {
-        copy_direct(comm, peer, &pair->header, to);
+        TRY(copy_direct(comm, peer, &pair->header, to));
         pair->got = pair->header.bytes;
     }
     while (pair->got < pair->header.bytes) {
@@ -334,7 +341,7 @@ static void move_message(struct motet_batch *batch, int peer, bool *stuck, bool 
         n = n > there ? there / MOTET_LINE * MOTET_LINE : n;
         if (n == 0) {
             *stuck = true;
-            return;
+            return motetSuccess;
         }
         memcpy(to + pair->got, from, n);
         pair->got += n;
@@ -349,6 +356,7 @@ static void move_message(struct motet_batch *batch, int peer, bool *stuck, bool 
         complete(batch, pair->into);
     pair->into = NULL;
     *moved = true;
+    return motetSuccess;
 }
 
 static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *moved)
@@ -361,7 +369,7 @@ static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *mov
         TRY(open_message(batch, peer, &stuck, moved));
         bool stored = comm->pairs[peer].storing != NULL;
         if (!stuck)
-            move_message(batch, peer, &stuck, moved);
+            TRY(move_message(batch, peer, &stuck, moved));
         if (stored && !stuck) /* it may be asked for by now, and goes before what follows it */
             TRY(take_unexpected(batch, peer, moved));
     }
@@ -624,8 +632,27 @@ bool motet_batch_needs(void *context, motetComm_t comm, int position)
     return false;
 }
 
+static bool copies_from_me(const void *context, int position)
+{
+    const struct motet_batch *batch = context;
+    const struct motet_control_area *control = motet_region_control(batch->comm->peers[position].region);
+    return atomic_load(&control->copies_from) == batch->comm->position + 1;
+}
+
+/* The receivers of direct sends may be copying from the caller's buffers. */
+static void await_receivers(const struct motet_batch *batch)
+{
+    for (int i = 0; i < batch->count; i++) {
+        const struct motet_transfer *message = &batch->transfers[i];
+        if (!message->done && message->is_send && message->wait_until)
+            motet_comm_await_readers(batch->comm, &message->peer, 1, copies_from_me, batch);
+    }
+}
+
 void motet_batch_end(struct motet_batch *batch)
 {
+    if (batch->comm && batch->transfers)
+        await_receivers(batch);
     for (int i = 0; i < batch->count; i++)
         if (!batch->transfers[i].done && batch->transfers[i].number)
             motet_record_message_end(batch->comm, batch->transfers[i].number, MOTET_RECORD_FAILED, 0);

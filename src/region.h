@@ -117,6 +117,7 @@ struct motet_control_area {
     _Atomic uint64_t inside;                   /* number of the collective whose data it may be reading; 0: of none */
     _Atomic uint64_t state;                    /* enum motet_rank_state */
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */
+    _Atomic int32_t copies_from;               /* position + 1 of the rank from whose buffer it copies a message; 0: of none */
     _Atomic int32_t attached; /* ranks that may still touch this region, the owner included: the last one gone, it is free */
     struct motet_progress progress;
     _Alignas(MOTET_LINE) struct motet_fault_record fault;

@@ -63,6 +63,7 @@ struct motet_run {
     uint64_t done;                /* own done word */
     int32_t told;                 /* stream writers told of it; nwriters: all */
     bool published;               /* peers must be woken */
+    bool reads_direct;            /* some of what it reads lies in other ranks' buffers */
     struct motet_record *record;
     size_t payload;            /* bytes that the caller gave or gets */
     struct motet_found *found; /* operands of the chunk at hand; room for the plan's widest step */

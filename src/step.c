@@ -80,7 +80,7 @@ static motetResult_t mismatch(const struct action *a, int peer, uint64_t theirs)
 static motetResult_t find_source(const struct action *a, const struct motet_plan_source *source, int i, size_t len,
                                  struct motet_found *out)
 {
-    const struct motet_run *run = a->run;
+    struct motet_run *run = a->run;
     const struct motet_peer *peer = &run->comm->peers[source->peer];
     const struct motet_layout *layout = &run->comm->layout;
     const struct motet_slot *slot =
@@ -100,12 +100,14 @@ static motetResult_t find_source(const struct action *a, const struct motet_plan
     if (there <= before)
         return motetSuccess;
     out->available = there - before >= bytes ? len : (there - before) / width(run, out->wide);
-    if (slot->direct)
+    if (slot->direct) {
+        run->reads_direct = true;
         out->at = slot->direct & 1 ? peer->endpoint->segment + (slot->direct >> 1) : (const char *)(uintptr_t)(slot->direct >> 1);
-    else if (a->step->n == 1 && bytes <= run->inline_bytes)
+    } else if (a->step->n == 1 && bytes <= run->inline_bytes) {
         out->at = (const char *)slot->bytes;
-    else
+    } else {
         out->at = peer->region + motet_layout_staging(layout, a->lane_index) + ((size_t)source->stage_at + (size_t)i) * place;
+    }
     return motetSuccess;
 }
 
@@ -335,6 +337,8 @@ static motetResult_t compute_chunk(const struct action *a, bool *moved)
             move_piece(a, &a->run->found[0], dst, stage, at->element, n);
         else
             combine_piece(a, k, dst, stage, at->element, n);
+        if (a->run->reads_direct)
+            TRY(motet_comm_check_read(a->run->comm));
         at->element += n;
         *moved = true;
         if (at->element < e.len && to_mapped)
