@@ -19,6 +19,7 @@
 #include "base/os.h"
 #include "clock.h"
 #include "comm.h"
+#include "late.h"
 #include "unmatched.h"
 
 #define PAUSES_BEFORE_CPU_CHECK 16
@@ -215,9 +216,9 @@ static motetResult_t check_deaths(struct motet_wait *wait, const struct motet_wa
 static motetResult_t complain(struct motet_wait *wait, uint64_t now, const struct motet_waiting *waiting, void *context)
 {
     motetComm_t comm = wait->comms[0];
-    char what[256] = "";
+    char what[400] = "";
     double seconds = (double)(now - wait->since_ns) / 1e9;
-    waiting->describe(context, what, sizeof what);
+    motet_comm_describe_late(comm, waiting, context, what, sizeof what);
     if (now >= wait->deadline_ns) {
         motet_fail_quiet(motetTimeout, "comm \"%s\" (%d ranks), rank %d: no progress for %.1f s (MOTET_TIMEOUT): %s",
                          comm->options.name, comm->nranks, comm->rank, seconds, what);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Late is not dead: one line names who is missing, for how long, and what they completed last; the time limit is an error that names the same;
+ * stopped ranks that go on are no error at all. */
+/* test: timeout=200 */
+#include "probe.h"
+
+struct late {
+    bool fails;        /* the time limit is over before they come */
+    const char *log;   /* where rank 0's line goes */
+    const char *named; /* words that the line must have */
+};
+
+/* Ranks 2 and 4 do not come for a while. */
+static int wait_for_two(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    const struct late *late = argument;
+    int64_t value = rank, sum = -1;
+    for (int i = 0; i < 10; i++)
+        CHECK(probe(comm, i) == 0);
+    if (rank == 2 || rank == 4)
+        world_sleep_ms(late->fails ? 6000 : 2500);
+    motetResult_t result = motetAllReduce(&value, &sum, 1, motetInt64, motetSum, comm, NULL);
+    if (!late->fails) {
+        CHECK(result == motetSuccess && sum == nranks * (nranks - 1) / 2);
+        return 0;
+    }
+    CHECK(result != motetSuccess);
+    const char *text = motetGetLastError(NULL);
+    if (!strstr(text, "missing: rank 2 (pid ") || !strstr(text, ", rank 4 (pid ") || strstr(text, "rank 1 (pid"))
+        return world_complain(__FILE__, __LINE__, "said: %s", text);
+    CHECK(strstr(text, "AllReduce") && strstr(text, "MOTET_TIMEOUT") && strstr(text, "last completed call "));
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_late_ranks_are_all_named_by_the_error_at_the_limit(void **state)
+{
+    static const struct world worlds[] = {{WORLD_PROCESSES, 6, {"MOTET_TIMEOUT=2s"}, 40, 0},
+                                          {WORLD_THREADS, 6, {"MOTET_TIMEOUT=2s"}, 40, 0}};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(world_run(&worlds[i], wait_for_two, &(struct late){.fails = true}), 0);
+}
+
+/* How many lines of a file have both words. */
+static int count_lines(const char *path, const char *a, const char *b)
+{
+    char line[2048];
+    int n = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strstr(line, a) && strstr(line, b);
+    if (file)
+        fclose(file);
+    return n;
+}
+
+static void test_late_ranks_are_named_by_one_line_and_forgiven(void **state)
+{
+    char path[64], setting[96];
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/motet-late-%d", (int)getpid());
+    snprintf(setting, sizeof setting, "MOTET_DEBUG_FILE=%s", path);
+    struct world world = {WORLD_PROCESSES, 6, {"MOTET_WARN_AFTER=1500ms", setting}, 40, 0};
+    assert_int_equal(world_run(&world, wait_for_two, &(struct late){.fails = false}), 0);
+    assert_true(count_lines(path, "rank 0: late for", "missing: rank 2 (pid ") >= 1);
+    assert_true(count_lines(path, "rank 0: late for", ", rank 4 (pid ") >= 1);
+    assert_true(count_lines(path, "rank 0: late for", "last completed call 31") >= 1);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_late_ranks_are_all_named_by_the_error_at_the_limit),
+        cmocka_unit_test(test_late_ranks_are_named_by_one_line_and_forgiven),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
