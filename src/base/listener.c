@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,21 @@ static void read_process_name(const char *pid, char name[32])
         fclose(file);
 }
 
+/* In ticks since boot. Children inherit descriptors: of those that hold a socket the oldest is the one to name. */
+static unsigned long long start_time(const char *pid)
+{
+    char path[64], text[1024];
+    unsigned long long ticks = ULLONG_MAX;
+    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    char *name_end = file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+    if (name_end)
+        sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks);
+    if (file)
+        fclose(file);
+    return ticks;
+}
+
 int motet_net_holder(const union motet_address *address, char name[32])
 {
     name[0] = '\0';
@@ -113,9 +129,14 @@ int motet_net_holder(const union motet_address *address, char name[32])
     if (!processes)
         return 0;
     int pid = 0;
-    for (struct dirent *entry; pid == 0 && (entry = readdir(processes));) {
+    unsigned long long oldest = ULLONG_MAX;
+    for (struct dirent *entry; (entry = readdir(processes));) {
         if (!isdigit((unsigned char)entry->d_name[0]) || !process_holds(entry->d_name, target))
             continue;
+        unsigned long long started = start_time(entry->d_name);
+        if (started > oldest || (started == oldest && pid != 0 && atoi(entry->d_name) > pid))
+            continue;
+        oldest = started;
         pid = atoi(entry->d_name);
         read_process_name(entry->d_name, name);
     }
