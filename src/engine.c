@@ -323,6 +323,7 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
     run->call_word = own.call_word;
     run->record = own.record;
     motet_comm_note_cpu(comm);
+    atomic_store_explicit(&comm->control->driver, motet_thread_id(), memory_order_relaxed);
     atomic_store_explicit(&comm->control->inside, run->seq,
                           memory_order_relaxed); /* before the look at faults: see motet_comm_await_readers */
     TRY(motet_comm_check(comm));
@@ -338,10 +339,14 @@ motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, stru
     return start(comm, call, NULL, run);
 }
 
+/* A rank that this very thread drives, too, reads nothing now, and sees the fault before it reads again (motet_op_progress): to wait for it
+ * would be to wait for oneself. */
 static bool is_inside(const void *context, int position)
 {
     const struct motet_run *run = context;
-    return atomic_load(&motet_region_control(run->comm->peers[position].region)->inside) == run->seq;
+    const struct motet_peer *peer = &run->comm->peers[position];
+    const struct motet_control_area *control = motet_region_control(peer->region);
+    return atomic_load(&control->inside) == run->seq && !(peer->same_process && atomic_load(&control->driver) == motet_thread_id());
 }
 
 /* The operation failed while peers may be copying from the caller's buffers, which the caller may free when it hears of it. */

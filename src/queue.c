@@ -160,7 +160,7 @@ void motet_op_progress(struct motet_op *op, bool *moved)
     bool mine = false;
     if (atomic_load_explicit(&op->comm->queue_first, memory_order_acquire) != op)
         return;
-    motetResult_t result = op->started ? motetSuccess : start(op);
+    motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
     if (result == motetSuccess)
         result = op->call ? motet_engine_progress(op->run, &mine) : motet_batch_progress(&op->batch, &mine);
     if (result == motetInProgress)

@@ -114,6 +114,7 @@ struct motet_control_area {
     _Alignas(
         MOTET_LINE) _Atomic uint64_t sleepers; /* bit per local rank (modulo 64) that sleeps; used in the leader's region only */
     _Alignas(MOTET_LINE) _Atomic int32_t cpu;  /* where the rank runs, refreshed at each call */
+    _Atomic int32_t driver;                    /* thread that drives the collective whose number is `inside` */
     _Atomic uint64_t inside;                   /* number of the collective whose data it may be reading; 0: of none */
     _Atomic uint64_t state;                    /* enum motet_rank_state */
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */

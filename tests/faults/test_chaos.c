@@ -60,7 +60,7 @@ static const struct kind_row {
     [CUT] = {"cable cut", NETWORK, true, "silent"},
     [FEW_FDS] = {"few descriptors", EVERYWHERE & ~NETWORK, false, NULL},
     [LITTLE_MEMORY] = {"little memory", EVERYWHERE & ~NETWORK, false, NULL},
-    [FEW_THREADS] = {"few threads", EVERYWHERE & ~NETWORK, false, NULL},
+    [FEW_THREADS] = {"few threads", EVERYWHERE & ~NETWORK & ~(1u << ARENA_THREADS), false, NULL},
 };
 
 struct plan {
