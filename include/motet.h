@@ -597,6 +597,100 @@ MOTET_API motetResult_t motetStatus(int pid, int timeoutMs, char **json);
  * motetTimeout when `pid` does not answer. */
 MOTET_API motetResult_t motetStatusDump(int pid, int timeoutMs, char **json);
 
+/* ---------------------------------------------------------------- counters
+ *
+ * What each rank counts anyway, at a few nanoseconds per call. docs/report.md says how to read it and how times are taken: every call
+ * of 256 KB and more and a sample of the smaller ones is timed, so that times of small calls are estimates; counts and bytes are exact. */
+
+/* Rows of the counts below; v-variants count with their equal form. */
+typedef enum {
+    motetStatsAllReduce = 0,
+    motetStatsReduce = 1,
+    motetStatsBroadcast = 2,
+    motetStatsAllGather = 3,
+    motetStatsReduceScatter = 4,
+    motetStatsAlltoAll = 5,
+    motetStatsGather = 6,
+    motetStatsScatter = 7,
+    motetStatsBarrier = 8,
+    motetStatsSend = 9,
+    motetStatsRecv = 10
+} motetStatsOperation_t;
+#define MOTET_STATS_OPERATIONS 11
+
+/* Columns: up to 64 bytes, 1 KB, 16 KB, 256 KB, 4 MB, 64 MB, 1 GB, and more. */
+#define MOTET_STATS_CLASSES 8
+
+/* What carried bytes: memory of the same process, shared memory of the host, the network. */
+typedef enum { motetStatsThreads = 0, motetStatsShm = 1, motetStatsNet = 2 } motetStatsTransport_t;
+#define MOTET_STATS_TRANSPORTS 3
+
+/* Why a rank is late. Computing: it runs its own program. NotRunning: it wants to run and gets no CPU. Sleeping: it is blocked outside of
+ * the library (input, output, locks, timers). SlowLink: it is in time, what it sends and gets is not. */
+typedef enum {
+    motetLateNobody = 0,
+    motetLateComputing = 1,
+    motetLateNotRunning = 2,
+    motetLateSleeping = 3,
+    motetLateSlowLink = 4,
+    motetLateUnknown = 5
+} motetLateCause_t;
+
+/* Counters of one rank in one communicator since it was made. Times in nanoseconds. */
+typedef struct {
+    size_t size;                                                 /* filled by the caller: sizeof(motetCommStats_t) */
+    uint64_t calls[MOTET_STATS_OPERATIONS][MOTET_STATS_CLASSES]; /* complete operations */
+    uint64_t bytes[MOTET_STATS_OPERATIONS][MOTET_STATS_CLASSES]; /* their payload: the larger of what the caller gave and got */
+    uint64_t sentBytes[MOTET_STATS_TRANSPORTS];                  /* of messages, by what carried them */
+    uint64_t receivedBytes[MOTET_STATS_TRANSPORTS];
+    uint64_t timeNs;       /* from begin to end of all operations, on the caller's thread and on streams */
+    uint64_t streamTimeNs; /* the part of it on streams */
+    uint64_t waitNs;       /* nothing could be done: another rank was late, or data were under way */
+    uint64_t waitLateNs;   /* the part of waitNs for ranks of this host that had not called yet */
+    uint64_t moveNs;       /* copying, sending, receiving */
+    uint64_t reduceNs;     /* adding up; timeNs = waitNs + moveNs + reduceNs */
+    uint64_t blockedNs;    /* callers blocked until something on a stream was complete */
+    uint64_t longWaits;    /* waits of more than about 50 microseconds */
+    /* The rank of this host (or behind a link of this rank) that keeps the others waiting, if one stands out. */
+    uint64_t compared;          /* calls in which the ranks of this host were compared */
+    int lateRank;               /* -1: nobody stands out */
+    motetLateCause_t lateCause; /* motetLateNobody exactly when lateRank is -1 */
+    double lateShare; /* of the compared calls it came last in so many, 0..1; slow links: its share of this rank's waiting */
+    double lateSaved; /* of all waiting so much would not be if it were in time, 0..1 */
+    uint64_t lateP50Ns, lateP99Ns; /* how long after the last but one it came; 0 for slow links */
+} motetCommStats_t;
+
+/* Fills *stats. Local, does not block; any thread, also while calls run: then the numbers are a moment apart. stats->size must be set;
+ * a smaller size than sizeof is an older program's and fills that much. */
+MOTET_API motetResult_t motetCommStats(motetComm_t comm, motetCommStats_t *stats);
+
+/* What a communicator's memory on this rank is for. Staging, lines, message rings, recorder and counters lie in its shared region,
+ * which like the mirrors (copies of the regions of ranks behind a network) is sparse: what was never used takes no memory. Sockets:
+ * buffers here and in the kernel, shared by all communicators with the same processes. Registrations: the caller's own memory, in no
+ * sum. Total: all other parts, as reserved. Resident: pages of region and mirrors that are in memory. */
+typedef enum {
+    motetStatMemStaging = 0,
+    motetStatMemLines = 1,
+    motetStatMemMessages = 2,
+    motetStatMemRecorder = 3,
+    motetStatMemCounters = 4,
+    motetStatMemMirrors = 5,
+    motetStatMemScratch = 6,
+    motetStatMemSchedules = 7,
+    motetStatMemSockets = 8,
+    motetStatMemRegistrations = 9,
+    motetStatMemTotal = 100,
+    motetStatMemResident = 101
+} motetCommMemStat_t;
+
+/* *value = bytes. Local, does not block; any thread. docs/report.md says which setting lowers what. */
+MOTET_API motetResult_t motetCommMemStats(motetComm_t comm, motetCommMemStat_t stat, uint64_t *value);
+
+/* Says that one step of the program (an iteration of training) of this rank ends here and the next begins. The report then has time and
+ * exposed share by step. The communicator stands for the job: the first one of the process, or what was split from it. Local, does not
+ * block, about a microsecond. */
+MOTET_API motetResult_t motetStepMark(motetComm_t comm);
+
 /* ---------------------------------------------------------------- settings */
 
 /* One MOTET_ environment variable. Strings live as long as the process. */

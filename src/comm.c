@@ -20,9 +20,12 @@
 #include "creation.h"
 #include "engine.h"
 #include "flat.h"
+#include "footprint.h"
+#include "ledger.h"
 #include "p2p.h"
 #include "segment.h"
 #include "status.h"
+#include "timing.h"
 #include "tune.h"
 
 #define PROTOCOL_VERSION 1 /* of everything ranks exchange; ranks of different versions refuse each other */
@@ -215,7 +218,11 @@ motetResult_t motet_comm_allocate(motetComm_t comm, int nranks, int rank)
     if (!comm->peers || !comm->lane_uses || !comm->done_seen || !comm->scratch || !comm->scratch_bytes)
         return motet_fail(motetSystemError, "out of memory while creating communicator %s", options->name);
     void *region;
-    TRY(motet_segment_alloc(comm->layout.total, &region));
+    motetResult_t result = motet_segment_alloc(comm->layout.total, &region);
+    if (result != motetSuccess) {
+        motet_footprint_warn(comm);
+        return result;
+    }
     comm->region = region;
     comm->control = motet_region_control(comm->region);
     return motetSuccess;
@@ -241,8 +248,9 @@ motetResult_t motet_comm_open_windows(motetComm_t comm, struct motet_endpoint *c
         bases[r] = mmap(NULL, comm->layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (bases[r] == MAP_FAILED) {
             bases[r] = NULL;
-            result = motet_fail(motetSystemError, "cannot map %zu bytes for the mirror of rank %d (lower MOTET_BUFFSIZE)",
-                                comm->layout.total, r);
+            char what[64];
+            snprintf(what, sizeof what, "the mirror of rank %d", r);
+            result = motet_footprint_fail(comm, comm->layout.total, what);
         }
         peer->region = bases[r];
     }
@@ -472,10 +480,12 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
         result = motet_comm_complete(comm);
     if (result == motetSuccess)
         result = meet(comm);
-    if (result == motetSuccess)
+    if (result == motetSuccess) {
+        motet_ledger_open(comm, NULL, NULL, 0);
         comm->magic = MOTET_COMM_MAGIC;
-    else
+    } else {
         motet_boot_give_up(boot, result, motet_error_text());
+    }
     return result;
 }
 
@@ -514,6 +524,7 @@ static void close_peers(motetComm_t comm)
 
 void motet_comm_close(motetComm_t comm)
 {
+    motet_ledger_close(comm);
     if (comm->control && comm->leader) { /* posted, or nearly */
         motet_dump_keep(comm->region);
         motet_board_remove(comm->region);
@@ -539,6 +550,7 @@ void motet_comm_close(motetComm_t comm)
         motet_segment_free_when_unused(comm->region, &comm->control->attached); /* peers may still read the last of it */
     motet_p2p_free(comm);
     free(comm->wait_answers);
+    motet_timing_free(comm);
     motet_tuner_free(comm->tuner);
     for (struct motet_registration *entry = comm->registrations, *next; entry; entry = next) {
         next = entry->next;

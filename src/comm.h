@@ -64,6 +64,8 @@ struct motet_transfer;         /* p2p.h */
 struct motet_unmatched_answer; /* unmatched.c */
 struct motet_tuner;            /* tune.h */
 struct motet_flats;            /* flat.h */
+struct motet_moved;            /* timing.h */
+struct motet_ledger;           /* ledger.c */
 
 struct motetComm {
     _Atomic uint64_t magic; /* MOTET_COMM_MAGIC while alive */
@@ -107,6 +109,18 @@ struct motetComm {
     struct motet_pair *pairs;                    /* point to point state by position (p2p.c); allocated on first use */
     struct motet_unmatched_answer *wait_answers; /* what remote ranks said last, by position; under peers_lock; NULL: never asked */
     uint64_t block_count;                        /* sends that were announced as blocked so far */
+
+    /* Counting (timing.h); read by the service thread. */
+    struct motet_moved *_Atomic moved; /* bytes by transport of the plans' collectives */
+    _Atomic uint64_t message_bytes_sent[MOTET_STATS_TRANSPORTS], message_bytes_received[MOTET_STATS_TRANSPORTS];
+    uint64_t left_ns, left_seq;     /* when the collective of that number was left, where the next one may be timed */
+    _Atomic uint64_t long_since_ns; /* a wait has left the spin phase then; 0: none */
+    _Atomic uint64_t long_total_ns; /* all such waits so far, from then on */
+    struct motet_ledger *ledger;    /* this communicator in the list of all (ledger.c) */
+    int thread_seen;                /* the thread that calls, as the service thread saw it last (account.c) */
+    uint64_t thread_ran_ns, thread_delayed_ns, thread_since_ns;
+
+    _Atomic uint64_t scratch_total, schedules_total, registered_total; /* bytes (footprint.c) */
 
     /* Operations waiting for their turn (queue.c), in call order. */
     pthread_mutex_t queue_lock;
@@ -226,6 +240,8 @@ struct motet_wait {
     bool saw_death;         /* a needed rank is dead or has finished: one more look, then it is an error */
     uint64_t saw_unmatched; /* a rank that is waited for waits in this collective for this one; 0: none was seen */
     uint32_t ticket;
+    int missing;                                       /* rank of the first communicator found missing last, -1 */
+    bool counted;                                      /* its time since since_ns counts as an operation's */
     uint64_t since_ns, deadline_ns, warn_ns, audit_ns; /* taken when the wait leaves the spin phase; 0 before */
 };
 

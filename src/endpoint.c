@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -73,6 +74,24 @@ void motet_endpoint_release(struct motet_endpoint *endpoint)
 {
     if (endpoint)
         motet_link_unref(motet_link_of(endpoint));
+}
+
+static uint64_t socket_buffer(int fd, int option)
+{
+    int bytes = 0;
+    socklen_t len = sizeof(bytes);
+    return fd >= 0 && getsockopt(fd, SOL_SOCKET, option, &bytes, &len) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+uint64_t motet_endpoint_buffers(struct motet_endpoint *endpoint)
+{
+    struct motet_link *link = motet_link_of(endpoint);
+    uint64_t sum = 0;
+    for (int i = 0; i < link->nlanes; i++) {
+        int fd = link->is_simulated ? -1 : endpoint->transport->descriptor(link->channel, i);
+        sum += MOTET_LANE_OUTPUT + MOTET_LANE_INPUT + socket_buffer(fd, SO_SNDBUF) + socket_buffer(fd, SO_RCVBUF);
+    }
+    return sum;
 }
 
 static motetResult_t open_lanes(struct motet_link *link, const struct motet_transport *transport, int nlanes)

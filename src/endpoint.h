@@ -61,6 +61,7 @@ enum motet_control {
     MOTET_CONTROL_COUNCIL,       /* ranks agree on members: council.h */
     MOTET_CONTROL_WAIT_QUESTION, /* who waits in a collective for whom: unmatched.c */
     MOTET_CONTROL_WAIT_ANSWER,
+    MOTET_CONTROL_ACCOUNT, /* what a rank counted (ledger.h) */
     MOTET_CONTROL_KINDS
 };
 
@@ -89,6 +90,9 @@ void motet_windows_close(uint64_t first_key);
  * later. Bytes are copied or taken by the kernel before it returns. Never blocks; a dead endpoint swallows everything. Thread safe. */
 bool motet_endpoint_put(struct motet_endpoint *endpoint, uint64_t key, uint64_t offset, const void *bytes, size_t len,
                         uint64_t word_offset, uint64_t word);
+
+/* Bytes of buffers that a stream endpoint has, here and in the kernel's sockets; 0 for mapped ones. */
+uint64_t motet_endpoint_buffers(struct motet_endpoint *endpoint);
 
 /* Reads what has arrived and carries it out. True if anything did. Cheap when nothing is there; if another thread is reading this
  * endpoint it returns false at once. */

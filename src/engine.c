@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "base/settings.h"
 #include "flat.h"
+#include "footprint.h"
 #include "recorder.h"
 #include "run.h"
 #include "segment.h"
@@ -73,6 +74,19 @@ static size_t known_elements(const struct motet_call *call, int nranks)
     return sum;
 }
 
+/* Counts that only pairs know: the larger of what this rank gives and gets. */
+static size_t pair_bytes(const struct motet_call *call, int nranks, size_t size)
+{
+    size_t sent = 0, received = 0;
+    for (int r = 0; r < nranks; r++) {
+        sent += call->send_counts ? call->send_counts[r] : 0;
+        received += call->recv_counts ? call->recv_counts[r] : 0;
+    }
+    if (!call->send_counts && !call->recv_counts)
+        sent = call->count;
+    return (sent > received ? sent : received) * size;
+}
+
 /* MOTET_CHECK: proves the schedules of all ranks before the first use. */
 static motetResult_t verify(motetComm_t comm, const struct motet_algorithm *algorithm, const struct motet_shape *shape)
 {
@@ -109,6 +123,8 @@ static motetResult_t find_plan(motetComm_t comm, const struct motet_algorithm *a
         built->transports |= motet_record_transport(&comm->peers[built->readers[i]]);
     for (int i = 0; i < built->nwriters; i++)
         built->transports |= motet_record_transport(&comm->peers[built->writers[i]]);
+    built->moved = motet_timing_plan(comm, built);
+    motet_tally_add(&comm->schedules_total, motet_plan_bytes(built));
     *plan = built;
     return motetSuccess;
 }
@@ -126,7 +142,7 @@ static motetResult_t choose(struct motet_run *run)
                                          .root = root};
     const struct motet_algorithm *algorithm;
     TRY(motet_tune_choose(comm->tuner, &request, &algorithm));
-    run->payload = request.bytes;
+    run->payload = call->counts == MOTET_COUNTS_PAIR_KNOWS ? pair_bytes(call, comm->nranks, run->reduction.size) : request.bytes;
     return find_plan(comm, algorithm, root, &run->plan);
 }
 
@@ -200,12 +216,13 @@ static motetResult_t prepare_planes(struct motet_run *run, struct motet_lane *la
         if (!(run->plan->planes & 1u << plane) || *have >= bytes)
             continue;
         free(lane->planes[plane]);
+        motet_tally_add(&comm->scratch_total, -(uint64_t)*have);
         *have = 0;
         lane->planes[plane] = aligned_alloc(MOTET_LINE, bytes);
         if (!lane->planes[plane])
-            return motet_fail(motetSystemError, "out of memory: %zu bytes of scratch for %s on communicator %s", bytes,
-                              run->call->name, comm->options.name);
+            return motet_footprint_fail(comm, bytes, "scratch");
         *have = bytes;
+        motet_tally_add(&comm->scratch_total, bytes);
     }
     return motetSuccess;
 }
@@ -331,7 +348,11 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
                              comm->nranks));
     run->trivial = moves_nothing(call, comm->nranks);
     run->done = motet_done_word(run->seq, 0);
-    return run->trivial ? motetSuccess : make_ready(run);
+    if (run->trivial)
+        return motetSuccess;
+    if (!ticket)
+        motet_timing_begin(&run->timing, comm, run->seq, call->count * run->reduction.size);
+    return make_ready(run);
 }
 
 motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, struct motet_run **run)
@@ -492,8 +513,10 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
     motetComm_t comm = run->comm;
     if (run->trivial) {
         motet_record_end(comm, run->record, MOTET_RECORD_DONE, 0);
+        motet_timing_count(comm, run->call->collective, NULL, 0, 0);
         return motetSuccess;
     }
+    motet_timing_look(&run->timing, run->waits_for);
     run->waits_for = -1;
     begin_tiles(run, moved);
     for (uint32_t i = 0; i < comm->layout.nlanes; i++)
@@ -504,11 +527,15 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved)
         run->published = false;
         motet_comm_wake(comm);
     }
+    motet_timing_seen(&run->timing, comm, *moved);
     if (run->tiles_done < run->tiling.ntiles || run->told < run->plan->nwriters)
         return motetInProgress;
     if (run->any_direct && !readers_done(run, run->plan, motet_done_word(run->seq, MOTET_ALL_TILES)))
         return motetInProgress;
     motet_record_end(comm, run->record, MOTET_RECORD_DONE, run->payload);
+    motet_timing_end(&run->timing, comm, run->seq);
+    motet_timing_count(comm, run->call->collective, run->plan->moved, run->payload,
+                       run->tiling.wide_size >> __builtin_ctzll(run->tiling.size));
     return motetSuccess;
 }
 
@@ -561,6 +588,7 @@ static motetResult_t resume(motetComm_t comm, struct motet_call *call, const str
 {
     TRY(start(comm, call, &state->ticket, out));
     struct motet_run *run = *out;
+    run->timing = state->timing;
     if (!state->begun)
         return motetSuccess;
     struct motet_lane *lane = &run->lanes[lane_of(run, 0)];

@@ -14,6 +14,7 @@
 #include "dump.h"
 #include "council.h"
 #include "engine.h"
+#include "ledger.h"
 #include "service.h"
 #include "unmatched.h"
 
@@ -351,6 +352,8 @@ static void control(motetComm_t comm, struct motet_endpoint *from, enum motet_co
         motet_comm_take_question(comm, bytes, len);
     else if (kind == MOTET_CONTROL_WAIT_ANSWER)
         motet_comm_take_answer(comm, bytes, len);
+    else if (comm->placed && kind == MOTET_CONTROL_ACCOUNT)
+        motet_ledger_take(comm, bytes, len);
     else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {
         const struct audit_message *answer = bytes;
         if (answer->known && answer->position >= 0 && answer->position < comm->nranks)

@@ -256,6 +256,7 @@ struct context {
     size_t lane_offset;       /* from lane 0 to the lane of this call */
     uint64_t done_before;     /* done word of a rank that is through with the call before */
     uint64_t turn, call_word; /* what `filled` and `call` of this call's slots show */
+    struct motet_timing *timing;
 };
 
 /* Barriers have no buffers, and nobody may add even nothing to NULL. */
@@ -302,12 +303,28 @@ static void store(const struct context *c, const struct flat_step *step, struct 
     char *to = out_at(c, step);
     if (!step->stores || step->bytes == 0)
         return;
-    if (step->combines)
+    if (step->combines) {
+        uint64_t began_ns = motet_timing_reduces(c->timing);
         motet_reduce(&c->loop->reduction, to, false, operands, k, step->elements);
-    else if (step->bytes <= MOTET_INLINE && operands[0].at != to)
+        motet_timing_reduced(c->timing, began_ns);
+    } else if (step->bytes <= MOTET_INLINE && operands[0].at != to)
         copy_line(to, operands[0].at, step->bytes);
     else if (operands[0].at != to)
         motet_copy(to, operands[0].at, step->bytes);
+}
+
+/* As find, after a look that found nothing; NULL: the peer is late. */
+static inline const char *await(const struct context *c, const struct flat_step *step, const struct flat_source *source,
+                                struct motet_wait *wait)
+{
+    const char *at;
+    motet_timing_seen(c->timing, c->comm, false);
+    while (!(at = find(c, step, source)))
+        if (!motet_wait_brief(wait))
+            return NULL;
+    motet_timing_look(c->timing, source->peer);
+    motet_timing_seen(c->timing, c->comm, true);
+    return at;
 }
 
 /* Whether all of the step's messages came and its value was made. */
@@ -320,9 +337,9 @@ static bool receive(const struct context *c, const struct flat_step *step, struc
             operands[k++] = (struct motet_operand){.at = in_at(c, step)};
         if (s == step->nsources)
             break;
-        while (!(operands[k].at = find(c, step, &step->sources[s])))
-            if (!motet_wait_brief(wait))
-                return false;
+        operands[k].at = find(c, step, &step->sources[s]);
+        if (!operands[k].at && !(operands[k].at = await(c, step, &step->sources[s], wait)))
+            return false;
         operands[k++].wide = false;
     }
     store(c, step, operands, k);
@@ -346,6 +363,8 @@ static void finish(const struct context *c, const struct motet_ticket *ticket)
     atomic_store_explicit(&c->comm->control->done, motet_done_word(ticket->seq, MOTET_ALL_TILES), memory_order_release);
     motet_comm_wake(c->comm);
     motet_record_end(c->comm, ticket->record, MOTET_RECORD_DONE, c->loop->payload);
+    motet_timing_end(c->timing, c->comm, ticket->seq);
+    motet_timing_count(c->comm, c->loop->plan->algorithm->collective, c->loop->plan->moved, c->loop->payload, 1);
 }
 
 static void say(const struct motet_flat *flat, motetComm_t comm, const void *send, const void *recv, uint64_t seq)
@@ -362,6 +381,9 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
     const struct motet_flat_loop *loop = flat->loop;
     struct motet_ticket *ticket = &state->ticket;
     *ticket = motet_ticket_take(comm, &loop->record, loop->fingerprint);
+    state->timing.begin_ns = 0;
+    state->timing.split = false;
+    motet_timing_begin(&state->timing, comm, ticket->seq, flat->key.count * loop->reduction.size);
     motet_comm_note_cpu(comm);
     unsigned lane = (unsigned)(ticket->seq % comm->layout.nlanes);
     struct context c = {.loop = loop,
@@ -371,7 +393,8 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
                         .lane_offset = lane * comm->layout.lane_stride,
                         .done_before = motet_done_word(ticket->seq, 0) - 1,
                         .turn = ticket->seq << 32,
-                        .call_word = ticket->call_word};
+                        .call_word = ticket->call_word,
+                        .timing = &state->timing};
     state->begun = begin(&c, wait, ticket->seq, lane);
     if (!state->begun)
         return motetInProgress;

@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "ticket.h"
+#include "timing.h"
 
 /* What makes two calls the same, as far as all ranks know. op is the built-in operation, 0 where nothing is reduced. */
 struct motet_flat_key {
@@ -40,6 +41,7 @@ struct motet_flats {
 /* How far a call came. */
 struct motet_flat_state {
     struct motet_ticket ticket;
+    struct motet_timing timing;
     int steps_done; /* of the plan, in order */
     bool begun;     /* the lane is this call's */
 };

@@ -15,6 +15,7 @@
 #include "council.h"
 #include "creation.h"
 #include "engine.h"
+#include "ledger.h"
 #include "segment.h"
 
 struct claim {
@@ -166,7 +167,11 @@ static motetResult_t place_child(const struct derivation *d)
     if (result == motetSuccess)
         result = motet_comm_place_peers(d->child, where);
     free(where);
-    return result == motetSuccess ? motet_comm_complete(d->child) : result;
+    if (result == motetSuccess)
+        result = motet_comm_complete(d->child);
+    if (result == motetSuccess)
+        motet_ledger_open(d->child, d->parent, &d->claims->rank, sizeof *d->claims / sizeof d->claims->rank);
+    return result;
 }
 
 /* From claims to the child. In a council all members learn whether all succeeded; a parent's collective cannot say that of what comes after

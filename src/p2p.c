@@ -15,6 +15,7 @@
 #include "recorder.h"
 #include "reduce/reduce.h"
 #include "segment.h"
+#include "timing.h"
 
 /* Messages from this size on are copied by the receiver straight from the sender's buffer, where it can read it. */
 #define DIRECT_FROM_BYTES (64 * 1024)
@@ -239,8 +240,10 @@ static void complete(struct motet_batch *batch, struct motet_transfer *message)
 {
     message->done = true;
     batch->left--;
-    motet_record_message_end(batch->comm, message->number, MOTET_RECORD_DONE,
-                             message->is_send ? message->bytes : message->received);
+    size_t bytes = message->is_send ? message->bytes : message->received;
+    motet_record_message_end(batch->comm, message->number, MOTET_RECORD_DONE, bytes);
+    motet_timing_count_message(batch->comm, message->is_send,
+                               message->is_send ? message->peer : batch->comm->position_of[message->source], bytes);
 }
 
 /* Gives unexpected messages of `peer` to receives of the batch that match. */

@@ -309,3 +309,13 @@ void motet_plan_free(struct motet_plan *plan)
     free(plan->writers);
     free(plan);
 }
+
+size_t motet_plan_bytes(const struct motet_plan *plan)
+{
+    size_t bytes = sizeof *plan + (size_t)plan->nsteps * sizeof *plan->steps +
+                   (size_t)(plan->nrounds + 1) * sizeof *plan->round_first +
+                   (size_t)(plan->nreaders + plan->nwriters) * sizeof(int32_t);
+    for (int i = 0; i < plan->nsteps; i++)
+        bytes += (size_t)plan->steps[i].nsources * sizeof *plan->sources + (size_t)plan->steps[i].ntargets * sizeof *plan->targets;
+    return bytes;
+}

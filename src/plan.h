@@ -26,6 +26,8 @@ struct motet_plan_step {
     bool direct_ok[2]; /* [in place]: readers may read the data where it lies in the caller's buffers until the operation ends */
 };
 
+struct motet_moved;
+
 struct motet_plan {
     const struct motet_algorithm *algorithm;
     int root, position, nranks;
@@ -39,13 +41,17 @@ struct motet_plan {
     int32_t nreaders;
     int32_t *writers; /* positions that this one reads from, each once */
     int32_t nwriters;
-    uint32_t planes;    /* bit per plane used */
-    uint8_t transports; /* bits of enum motet_record_transport that its messages take; set by whoever knows the peers */
+    uint32_t planes;           /* bit per plane used */
+    uint8_t transports;        /* bits of enum motet_record_transport that its messages take; set by whoever knows the peers */
+    struct motet_moved *moved; /* counts the bytes of its messages; set by the same */
 };
 
 /* Builds the plan of shape->position. nslots: limit on messages per rank. */
 motetResult_t motet_plan_build(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int nslots,
                                struct motet_plan **plan);
 void motet_plan_free(struct motet_plan *plan);
+
+/* Memory that a plan takes. */
+size_t motet_plan_bytes(const struct motet_plan *plan);
 
 #endif

@@ -125,6 +125,13 @@ static void drop_links(void)
     pthread_mutex_unlock(&motet_links_lock);
 }
 
+static uint64_t (*_Atomic also)(uint64_t now_ns);
+
+void motet_process_also(uint64_t (*more)(uint64_t now_ns))
+{
+    atomic_store(&also, more);
+}
+
 static uint64_t tick(uint64_t now_ns)
 {
     uint64_t deadline_ns = atomic_load(&closing_ns);
@@ -139,6 +146,9 @@ static uint64_t tick(uint64_t now_ns)
     }
     uint64_t connect_ns = motet_connect_tick(now_ns), clock_ns = motet_clock_tick(now_ns);
     uint64_t guest_ns = motet_guest.tick(now_ns);
+    uint64_t (*more)(uint64_t) = atomic_load(&also);
+    uint64_t also_ns = more ? more(now_ns) : UINT64_MAX;
+    links_ns = links_ns < also_ns ? links_ns : also_ns;
     links_ns = links_ns < clock_ns ? links_ns : clock_ns;
     links_ns = links_ns < guest_ns ? links_ns : guest_ns;
     return links_ns < connect_ns ? links_ns : connect_ns;

@@ -21,4 +21,8 @@ struct motet_guest {
 };
 extern const struct motet_guest motet_guest;
 
+/* What a module above wants done on the service thread: runs after every wake-up while communicators exist, and says when it wants to run
+ * again (UINT64_MAX: no need). One for the process; any thread. */
+void motet_process_also(uint64_t (*tick)(uint64_t now_ns));
+
 #endif

@@ -129,6 +129,10 @@ static motetResult_t start(struct motet_op *op)
     op->comm->queued_ns = op->queued_ns;
     if (op->call)
         return motet_engine_start(op->comm, op->call, &op->run);
+    size_t bytes = 0;
+    for (int i = 0; i < op->ntransfers; i++)
+        bytes += op->transfers[i].bytes;
+    motet_timing_begin(&op->timing, op->comm, op->comm->messages + 1, bytes);
     return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers);
 }
 
@@ -151,8 +155,18 @@ static void complete(struct motet_op *op, motetResult_t result)
         motet_batch_end(&op->batch);
     else if (result == motetSuccess)
         report_statuses(op);
+    if (!op->call && result == motetSuccess)
+        motet_timing_end(&op->timing, op->comm, 0);
     leave_queue(op);
     op->result = result;
+}
+
+static motetResult_t progress_batch(struct motet_op *op, bool *moved)
+{
+    motet_timing_look(&op->timing, -1);
+    motetResult_t result = motet_batch_progress(&op->batch, moved);
+    motet_timing_seen(&op->timing, op->comm, *moved);
+    return result;
 }
 
 void motet_op_progress(struct motet_op *op, bool *moved)
@@ -161,8 +175,10 @@ void motet_op_progress(struct motet_op *op, bool *moved)
     if (atomic_load_explicit(&op->comm->queue_first, memory_order_acquire) != op)
         return;
     motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
-    if (result == motetSuccess)
-        result = op->call ? motet_engine_progress(op->run, &mine) : motet_batch_progress(&op->batch, &mine);
+    if (result == motetSuccess && op->call)
+        result = motet_engine_progress(op->run, &mine);
+    else if (result == motetSuccess)
+        result = progress_batch(op, &mine);
     if (result == motetInProgress)
         motet_comm_poll(op->comm, &mine);
     if (result == motetInProgress && !mine) {

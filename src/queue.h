@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "p2p.h"
+#include "timing.h"
 
 /* A collective, or a batch of messages. */
 struct motet_op {
@@ -18,7 +19,8 @@ struct motet_op {
     motetStatus_t *few_statuses[2];
     struct motet_run *run;
     struct motet_batch batch;
-    uint64_t queued_ns; /* when it got its place */
+    struct motet_timing timing; /* of the batch; a collective has its own */
+    uint64_t queued_ns;         /* when it got its place */
     bool started;
     motetResult_t result;  /* motetInProgress until complete */
     struct motet_op *next; /* in the communicator's queue */

@@ -2,7 +2,7 @@
  * The shared memory of one rank in one communicator: what its peers may read. Local peers map it; for remote peers the transport keeps a
  * mirror of it on their side, filled by remote writes (endpoint.h). So every reader sees the same layout:
  *
- *   control | records | messages | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ...
+ *   control | records | messages | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ... | tally
  *
  * Only the owner writes here, with few exceptions: `sleepers` and `attached` (atomic words), and the fault record, which the winner of
  * its state word writes. */
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "motet.h"
+#include "tally.h"
 
 #define MOTET_LINE     64
 #define MOTET_INLINE   40            /* payload bytes that fit in a slot's own line */
@@ -138,7 +139,7 @@ struct motet_ring_head {
 struct motet_layout {
     uint32_t nranks, nlanes, nslots, nrecords; /* nrecords: of each ring of records, a power of two */
     size_t lane_bytes, ring_bytes;             /* ring_bytes: a power of two that holds several eager messages */
-    size_t records, messages, lanes, lane_stride, ring_heads, rings, total;
+    size_t records, messages, lanes, lane_stride, ring_heads, rings, tally, total;
 };
 
 static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size_t lane_bytes, size_t eager_bytes, size_t nrecords)
@@ -158,7 +159,8 @@ static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size
     layout.lane_stride = (layout.nslots * sizeof(struct motet_slot) + page - 1) / page * page + layout.lane_bytes;
     layout.ring_heads = layout.lanes + layout.nlanes * layout.lane_stride;
     layout.rings = layout.ring_heads + ((size_t)nranks * sizeof(struct motet_ring_head) + page - 1) / page * page;
-    layout.total = layout.rings + (size_t)nranks * layout.ring_bytes;
+    layout.tally = layout.rings + (size_t)nranks * layout.ring_bytes;
+    layout.total = layout.tally + (motet_tally_size(nranks) + page - 1) / page * page;
     return layout;
 }
 

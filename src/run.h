@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "tile.h"
+#include "timing.h"
 
 /* How far something has come: chunk `chunk`, element `element` of it. chunk == n: all of it. */
 struct motet_cursor {
@@ -65,6 +66,7 @@ struct motet_run {
     bool published;               /* peers must be woken */
     bool reads_direct;            /* some of what it reads lies in other ranks' buffers */
     struct motet_record *record;
+    struct motet_timing timing;
     size_t payload;            /* bytes that the caller gave or gets */
     struct motet_found *found; /* operands of the chunk at hand; room for the plan's widest step */
     struct motet_operand *operands;

@@ -274,7 +274,9 @@ static void combine_piece(const struct action *a, int k, char *dst, char *stage,
         all[i] = (struct motet_operand){operands[i].at + first * width(a->run, operands[i].wide), operands[i].wide};
     bool wide = dst ? motet_plane_is_wide(a->step->dst) : a->step->sends_wide;
     char *to = (dst ? dst : stage) + first * width(a->run, wide);
+    uint64_t began_ns = motet_timing_reduces(&a->run->timing);
     motet_reduce(&a->run->reduction, to, wide, all, k, n);
+    motet_timing_reduced(&a->run->timing, began_ns);
     if (dst && stage)
         motet_copy(stage + first * width(a->run, wide), to, n * width(a->run, wide));
 }

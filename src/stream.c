@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "ledger.h"
 
 #define STREAM_MAGIC 0x6d6f74657473746dull
 #define EVENT_MAGIC  0x6d6f746574657674ull
@@ -28,6 +29,8 @@ struct item {
     enum item_kind kind;
     struct motet_op **ops;
     int nops;
+    motetComm_t comm; /* of the first operation; only compared */
+    uint64_t comm_id;
     motetHostFn_t fn;
     void *user_data;
     motetEvent_t event;
@@ -231,6 +234,7 @@ static void *progress_thread(void *generation)
 {
     struct waiter waiter = {.comm = NULL};
     pthread_setname_np(pthread_self(), "motet-progress");
+    motet_timing_on_stream();
     pthread_mutex_lock(&all.lock);
     while (all.generation == (uintptr_t)generation) {
         bool moved = false;
@@ -303,13 +307,37 @@ static motetResult_t take_error(motetStream_t stream)
     return result;
 }
 
+/* What a caller is blocked for: the communicator of the newest operation of a stream. The lock is held. */
+struct blocked {
+    motetComm_t comm;
+    uint64_t id, since_ns;
+};
+
+static struct blocked begin_blocked(motetStream_t stream)
+{
+    struct blocked blocked = {.comm = NULL};
+    for (struct item *item = stream->first; item; item = item->next)
+        if (item->comm)
+            blocked = (struct blocked){item->comm, item->comm_id, 0};
+    blocked.since_ns = blocked.comm ? motet_now_ns() : 0;
+    return blocked;
+}
+
+static void end_blocked(const struct blocked *blocked)
+{
+    if (blocked->comm)
+        motet_ledger_blocked(blocked->comm, blocked->id, motet_now_ns() - blocked->since_ns);
+}
+
 motetResult_t motet_stream_synchronize(motetStream_t stream)
 {
     pthread_mutex_lock(&all.lock);
+    struct blocked blocked = begin_blocked(stream);
     while (stream->first)
         pthread_cond_wait(&all.done, &all.lock);
     motetResult_t result = take_error(stream);
     pthread_mutex_unlock(&all.lock);
+    end_blocked(&blocked);
     return result;
 }
 
@@ -354,7 +382,11 @@ motetResult_t motet_stream_destroy(motetStream_t stream)
 
 motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n)
 {
-    return submit(stream, &(struct item){.kind = ITEM_OPS, .ops = (struct motet_op **)(uintptr_t)ops, .nops = n});
+    return submit(stream, &(struct item){.kind = ITEM_OPS,
+                                         .ops = (struct motet_op **)(uintptr_t)ops,
+                                         .nops = n,
+                                         .comm = ops[0]->comm,
+                                         .comm_id = ops[0]->comm->id});
 }
 
 motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data)
@@ -418,10 +450,16 @@ motetResult_t motet_event_synchronize(motetEvent_t event)
     pthread_mutex_lock(&all.lock);
     event->references++; /* it may be destroyed while this thread waits */
     uint64_t ticket = event->recorded;
+    struct blocked blocked = {.comm = NULL};
+    for (motetStream_t stream = all.streams; stream && !blocked.comm && (int64_t)(event->done - ticket) < 0; stream = stream->next)
+        for (struct item *item = stream->first; item && !blocked.comm; item = item->next)
+            if (item->event == event && item->kind == ITEM_RECORD)
+                blocked = begin_blocked(stream);
     while ((int64_t)(event->done - ticket) < 0)
         pthread_cond_wait(&all.done, &all.lock);
     drop_event(event);
     pthread_mutex_unlock(&all.lock);
+    end_blocked(&blocked);
     return motetSuccess;
 }
 

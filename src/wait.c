@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "comm.h"
 #include "late.h"
+#include "timing.h"
 #include "unmatched.h"
 
 #define PAUSES_BEFORE_CPU_CHECK 16
@@ -89,6 +90,13 @@ static void take_back(struct motet_wait *wait)
     wait->asleep_announced = false;
 }
 
+static void hide_in(const struct motet_wait *wait, int i, uint64_t now)
+{
+    atomic_store_explicit(&wait->comms[i]->control->progress.wait_ns, 0, memory_order_relaxed);
+    if (wait->counted)
+        motet_timing_long_end(wait->comms[i], now, i == 0 ? wait->missing : -1);
+}
+
 /* For those who ask from outside: what was shown is taken back. */
 static void hide(struct motet_wait *wait)
 {
@@ -96,8 +104,9 @@ static void hide(struct motet_wait *wait)
     motet_clock_refresh(now);
     for (int i = 0; i < wait->ncomms; i++)
         if (wait->comms[i]->control) /* NULL: aborted, and freed when its last operation left */
-            atomic_store_explicit(&wait->comms[i]->control->progress.wait_ns, 0, memory_order_relaxed);
+            hide_in(wait, i, now);
     wait->since_ns = 0;
+    wait->counted = false;
 }
 
 /* The wait left the spin phase, or looks around: shows since when it waits, and for whom. */
@@ -287,7 +296,12 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiti
     if (wait->since_ns == 0) {
         take_times(wait);
         show(wait, waiting, context);
+        wait->counted = waiting->whom != NULL; /* it is an operation that waits */
+        for (int i = 0; wait->counted && i < wait->ncomms; i++)
+            motet_timing_long_begin(wait->comms[i], wait->since_ns);
     }
+    if (wait->counted)
+        wait->missing = waiting->whom(context, wait->comms[0]);
     if (wait->yields++ < (wait->shares_cpu ? YIELDS_ON_A_SHARED_CPU : YIELDS_BEFORE_SLEEP)) {
         sched_yield();
         return check_all(wait);

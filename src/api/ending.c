@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "ledger.h"
 #include "stream.h"
 #include "unmatched.h"
 
@@ -97,6 +98,7 @@ motetResult_t motetCommDestroy(motetComm_t comm)
     motetResult_t result = motet_queue_drain(comm);
     if (atomic_load(&comm->revoked) && motet_comm_was_revoked(comm))
         result = motetSuccess; /* what was revoked has ended as asked */
+    motet_ledger_finish(comm);
     motet_comm_finish(comm);
     INFO(MOTET_LOG_INIT | MOTET_LOG_DESTROY, "comm %p rank %d nranks %d - Destroy COMPLETE", (void *)comm, comm->rank,
          comm->nranks);

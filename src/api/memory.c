@@ -79,6 +79,7 @@ static motetResult_t add(motetComm_t comm, void *buff, size_t size, const char *
     *registration =
         (struct motet_registration){.magic = REGISTRATION_MAGIC, .buff = buff, .size = size, .next = comm->registrations};
     comm->registrations = registration;
+    motet_tally_add(&comm->registered_total, size);
     if (!motet_segment_offset(buff, size, &offset))
         INFO(MOTET_LOG_REG,
              "%s: %p (%zu bytes) was not allocated by motetMemAlloc: local processes cannot map it, it is a hint only", function,
@@ -95,6 +96,7 @@ static motetResult_t drop(motetComm_t comm, struct motet_registration *registrat
     if (!*link)
         return motet_fail(motetInvalidArgument, "%s: not a registration of communicator %s", function, comm->options.name);
     *link = registration->next;
+    motet_tally_add(&comm->registered_total, -(uint64_t)registration->size);
     free(registration);
     return motetSuccess;
 }
