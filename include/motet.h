@@ -599,42 +599,40 @@ MOTET_API motetResult_t motetStatusDump(int pid, int timeoutMs, char **json);
 
 /* ---------------------------------------------------------------- counters
  *
- * What each rank counts anyway, at a few nanoseconds per call. docs/report.md says how to read it and how times are taken: every call
- * of 256 KB and more and a sample of the smaller ones is timed, so that times of small calls are estimates; counts and bytes are exact. */
+ * What each rank counts anyway (docs/report.md). Counts and bytes are exact; times come from every call of 256 KB and more and from a
+ * sample of the smaller ones, so that those of small calls are estimates. */
 
+/* clang-format off */
 /* Rows of the counts below; v-variants count with their equal form. */
 typedef enum {
-    motetStatsAllReduce = 0,
-    motetStatsReduce = 1,
-    motetStatsBroadcast = 2,
-    motetStatsAllGather = 3,
-    motetStatsReduceScatter = 4,
-    motetStatsAlltoAll = 5,
-    motetStatsGather = 6,
-    motetStatsScatter = 7,
-    motetStatsBarrier = 8,
-    motetStatsSend = 9,
-    motetStatsRecv = 10
+    motetStatsAllReduce = 0, motetStatsReduce = 1, motetStatsBroadcast = 2, motetStatsAllGather = 3,
+    motetStatsReduceScatter = 4, motetStatsAlltoAll = 5, motetStatsGather = 6, motetStatsScatter = 7,
+    motetStatsBarrier = 8, motetStatsSend = 9, motetStatsRecv = 10
 } motetStatsOperation_t;
-#define MOTET_STATS_OPERATIONS 11
-
-/* Columns: up to 64 bytes, 1 KB, 16 KB, 256 KB, 4 MB, 64 MB, 1 GB, and more. */
-#define MOTET_STATS_CLASSES 8
-
-/* What carried bytes: memory of the same process, shared memory of the host, the network. */
-typedef enum { motetStatsThreads = 0, motetStatsShm = 1, motetStatsNet = 2 } motetStatsTransport_t;
-#define MOTET_STATS_TRANSPORTS 3
 
 /* Why a rank is late. Computing: it runs its own program. NotRunning: it wants to run and gets no CPU. Sleeping: it is blocked outside of
  * the library (input, output, locks, timers). SlowLink: it is in time, what it sends and gets is not. */
 typedef enum {
-    motetLateNobody = 0,
-    motetLateComputing = 1,
-    motetLateNotRunning = 2,
-    motetLateSleeping = 3,
-    motetLateSlowLink = 4,
+    motetLateNobody = 0, motetLateComputing = 1, motetLateNotRunning = 2, motetLateSleeping = 3, motetLateSlowLink = 4,
     motetLateUnknown = 5
 } motetLateCause_t;
+
+/* What a communicator's memory on this rank is for. Staging, lines, message rings, recorder and counters lie in its shared region,
+ * which like the mirrors (copies of the regions of ranks behind a network) is sparse: what was never used takes no memory. Sockets:
+ * buffers here and in the kernel, shared by all communicators with the same processes. Registrations: the caller's own memory, in no
+ * sum. Total: all other parts, as reserved. Resident: pages of region and mirrors that are in memory. */
+typedef enum {
+    motetStatMemStaging = 0, motetStatMemLines = 1, motetStatMemMessages = 2, motetStatMemRecorder = 3,
+    motetStatMemCounters = 4, motetStatMemMirrors = 5, motetStatMemScratch = 6, motetStatMemSchedules = 7,
+    motetStatMemSockets = 8, motetStatMemRegistrations = 9, motetStatMemTotal = 100, motetStatMemResident = 101
+} motetCommMemStat_t;
+/* clang-format on */
+#define MOTET_STATS_OPERATIONS 11
+/* Columns: up to 64 bytes, 1 KB, 16 KB, 256 KB, 4 MB, 64 MB, 1 GB, and more. */
+#define MOTET_STATS_CLASSES 8
+/* What carried bytes: memory of the same process, shared memory of the host, the network. */
+typedef enum { motetStatsThreads = 0, motetStatsShm = 1, motetStatsNet = 2 } motetStatsTransport_t;
+#define MOTET_STATS_TRANSPORTS 3
 
 /* Counters of one rank in one communicator since it was made. Times in nanoseconds. */
 typedef struct {
@@ -660,35 +658,14 @@ typedef struct {
     uint64_t lateP50Ns, lateP99Ns; /* how long after the last but one it came; 0 for slow links */
 } motetCommStats_t;
 
-/* Fills *stats. Local, does not block; any thread, also while calls run: then the numbers are a moment apart. stats->size must be set;
- * a smaller size than sizeof is an older program's and fills that much. */
+/* Fills *stats as far as stats->size says. Local, does not block; any thread, also while calls run: the numbers are a moment apart then. */
 MOTET_API motetResult_t motetCommStats(motetComm_t comm, motetCommStats_t *stats);
-
-/* What a communicator's memory on this rank is for. Staging, lines, message rings, recorder and counters lie in its shared region,
- * which like the mirrors (copies of the regions of ranks behind a network) is sparse: what was never used takes no memory. Sockets:
- * buffers here and in the kernel, shared by all communicators with the same processes. Registrations: the caller's own memory, in no
- * sum. Total: all other parts, as reserved. Resident: pages of region and mirrors that are in memory. */
-typedef enum {
-    motetStatMemStaging = 0,
-    motetStatMemLines = 1,
-    motetStatMemMessages = 2,
-    motetStatMemRecorder = 3,
-    motetStatMemCounters = 4,
-    motetStatMemMirrors = 5,
-    motetStatMemScratch = 6,
-    motetStatMemSchedules = 7,
-    motetStatMemSockets = 8,
-    motetStatMemRegistrations = 9,
-    motetStatMemTotal = 100,
-    motetStatMemResident = 101
-} motetCommMemStat_t;
 
 /* *value = bytes. Local, does not block; any thread. docs/report.md says which setting lowers what. */
 MOTET_API motetResult_t motetCommMemStats(motetComm_t comm, motetCommMemStat_t stat, uint64_t *value);
 
-/* Says that one step of the program (an iteration of training) of this rank ends here and the next begins. The report then has time and
- * exposed share by step. The communicator stands for the job: the first one of the process, or what was split from it. Local, does not
- * block, about a microsecond. */
+/* A step (iteration of training) of this rank ends here and the next begins: the report then has time and exposed share by step. comm: the
+ * process's first communicator, or one split from it. Local, does not block, about a microsecond. */
 MOTET_API motetResult_t motetStepMark(motetComm_t comm);
 
 /* ---------------------------------------------------------------- settings */
