@@ -17,17 +17,17 @@ static void count_last(struct motet_tally *tally, struct motet_late *late, const
     uint64_t saved = 0, longest = 0, waiting = 0;
     for (int r = 0; r < n; r++) {
         uint64_t wait = arrivals[r].wait_ns, mine = wait < lag_ns ? wait : lag_ns;
-        waiting += wait;
-        saved += r == last ? 0 : mine;
+        waiting += motet_tally_weigh(weight, wait);
+        saved += r == last ? 0 : motet_tally_weigh(weight, mine);
         longest = r != last && mine > longest ? mine : longest;
     }
     motet_tally_add(&tally->compared, 1);
-    motet_tally_add(&tally->compared_ns, waiting * weight);
+    motet_tally_add(&tally->compared_ns, waiting);
     if (longest == 0 || longest < lag_ns / 2)
         return; /* nobody waited for it: the call does not need it (a leaf of a broadcast), or all were late together */
     motet_tally_add(&tally->decided, 1);
     motet_tally_add(&late->last, 1);
-    motet_tally_add(&late->saved_ns, saved * weight);
+    motet_tally_add(&late->saved_ns, saved);
     _Atomic uint32_t *bucket = &late->lag[motet_lag_bucket(lag_ns)];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1, memory_order_relaxed);
 }
@@ -63,8 +63,8 @@ void motet_straggler_compare(struct motet_tally *tally, struct motet_late *late,
         before_ns = r != last && arrivals[r].begin_ns > before_ns ? arrivals[r].begin_ns : before_ns;
     for (int r = 0; r < n; r++) {
         uint64_t behind = arrivals[last].begin_ns - arrivals[r].begin_ns, wait = arrivals[r].wait_ns;
-        motet_tally_add(&late[r].late_wait_ns, (behind < wait ? behind : wait) * weight);
-        motet_tally_add(&late[r].wait_all_ns, wait * weight);
+        motet_tally_add(&late[r].late_wait_ns, motet_tally_weigh(weight, behind < wait ? behind : wait));
+        motet_tally_add(&late[r].wait_all_ns, motet_tally_weigh(weight, wait));
     }
     int longest;
     uint64_t lag_ns = lag_by_absence(arrivals, n, &longest);

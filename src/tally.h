@@ -142,6 +142,16 @@ static inline void motet_tally_count(struct motet_tally *tally, unsigned kind, u
     motet_tally_add(&cell->bytes, bytes);
 }
 
+#define MOTET_USUAL_NS 100000 /* twice the spin phase of a wait */
+
+/* What `ns` of a call that stands for `weight` ones count. Only what calls of its size usually take stands for others: a thread that loses
+ * its CPU in the middle of a spin would else be counted many times over. */
+static inline uint64_t motet_tally_weigh(uint64_t weight, uint64_t ns)
+{
+    uint64_t usual = weight == 1 || ns < MOTET_USUAL_NS ? ns : MOTET_USUAL_NS;
+    return usual * weight + (ns - usual);
+}
+
 /* Two buckets per doubling; the least time of bucket i is (2 + i % 2) << (6 + i / 2). */
 static inline unsigned motet_lag_bucket(uint64_t ns)
 {

@@ -6,8 +6,7 @@
 
 #include "base/os.h"
 
-#define USUAL_NS    100000 /* twice the spin phase */
-#define SPLIT_SHIFT 20     /* bits of the draw that choose one of eight for timing reductions */
+#define SPLIT_SHIFT 20 /* bits of the draw that choose one of eight for timing reductions */
 
 static _Thread_local bool on_stream;
 
@@ -57,14 +56,6 @@ void motet_timing_note_look(struct motet_timing *timing, int missing)
         timing->missing = missing;
 }
 
-/* What `ns` of a timed call count. Only what calls of its size usually take stands for others: a thread that loses its CPU in the middle
- * of a spin would else be counted many times over. */
-static uint64_t weigh(const struct motet_timing *timing, uint64_t ns)
-{
-    uint64_t usual = timing->weight == 1 ? UINT64_MAX : USUAL_NS;
-    return ns <= usual ? ns * timing->weight : usual * timing->weight + (ns - usual);
-}
-
 /* The stall lasted until `until_ns`. The part that wait.c counts is told apart: it began when the wait left the spin phase. */
 static void end_stall(struct motet_timing *timing, motetComm_t comm, uint64_t until_ns)
 {
@@ -75,7 +66,8 @@ static void end_stall(struct motet_timing *timing, motetComm_t comm, uint64_t un
     timing->wait_ns += lasted;
     timing->long_ns += counted;
     if (timing->missing >= 0)
-        motet_tally_add(&motet_tally_late(motet_timing_tally(comm))[timing->missing].wait_ns, weigh(timing, lasted - counted));
+        motet_tally_add(&motet_tally_late(motet_timing_tally(comm))[timing->missing].wait_ns,
+                        motet_tally_weigh(timing->weight, lasted - counted));
     timing->stalled_ns = 0;
     timing->missing = -1;
 }
@@ -112,8 +104,8 @@ void motet_timing_note_end(struct motet_timing *timing, motetComm_t comm, uint64
     if (timing->stalled_ns != 0)
         end_stall(timing, comm, now);
     uint64_t brief = now - timing->begin_ns - timing->long_ns, wait = timing->wait_ns - timing->long_ns;
-    motet_tally_add(&times->brief_ns, weigh(timing, wait) + weigh(timing, brief - wait));
-    motet_tally_add(&times->brief_wait_ns, weigh(timing, wait));
+    motet_tally_add(&times->brief_ns, motet_tally_weigh(timing->weight, wait) + motet_tally_weigh(timing->weight, brief - wait));
+    motet_tally_add(&times->brief_wait_ns, motet_tally_weigh(timing->weight, wait));
     if (timing->split)
         motet_tally_add(&times->reduce_ns, timing->reduce_ns * timing->weight * 8);
     if (seq != 0) {
