@@ -259,6 +259,12 @@ motetResult_t motet_wait_pause(struct motet_wait *wait, const struct motet_waiti
  * communicator. */
 bool motet_wait_brief(struct motet_wait *wait);
 
+/* Number of the last collective begun; for other threads than the one that runs it. */
+static inline uint64_t motet_comm_seq(const struct motetComm *comm)
+{
+    return __atomic_load_n(&comm->seq, __ATOMIC_RELAXED);
+}
+
 /* Tells peers where this rank runs; nearly always nothing to store. */
 static inline void motet_comm_note_cpu(motetComm_t comm)
 {

@@ -666,8 +666,10 @@ motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *f
 
 motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
 {
-    const struct motet_flat *flat = motet_flat_of(comm, call);
+    struct motet_flat *flat = motet_flat_of(comm, call);
     struct motet_wait wait;
+    if (flat && call->checked && !flat->checked)
+        motet_flat_check(flat, call);
     if (flat)
         return motet_engine_run_flat(comm, flat, call->send, call->recv);
     motet_wait_begin(&wait, &comm, 1);

@@ -25,6 +25,10 @@ struct motet_call {
         *recv_displs;    /* v-variants; NULL otherwise. AllGatherV: recv_*; ReduceScatterV: send_*, packed */
     void *premultiplied; /* PreMulSum: the scaled input, made when the call starts; NULL if it lies in recv */
     int group;           /* operations in the same group */
+    /* For calls like this one (flat.h): it has passed all checks, lengths of its buffers, where send lies in recv in place. */
+    bool checked;
+    size_t send_bytes, recv_bytes;
+    ptrdiff_t in_place;
 };
 
 void motet_call_free(struct motet_call *call);

@@ -300,12 +300,12 @@ motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, 
 
 motetResult_t motet_comm_audit(motetComm_t comm)
 {
-    struct audit_message question = {.seq = comm->seq, .position = comm->position};
+    struct audit_message question = {.seq = motet_comm_seq(comm), .position = comm->position};
     for (int p = 0; p < comm->nranks; p++) {
         if (p == comm->position)
             continue;
         if (comm->peers[p].mapped)
-            TRY(compare_back(comm, p, comm->seq));
+            TRY(compare_back(comm, p, motet_comm_seq(comm)));
         else
             motet_endpoint_control(comm->peers[p].endpoint, comm->peers[p].key, MOTET_CONTROL_AUDIT, &question, sizeof question);
     }

@@ -198,6 +198,15 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
     return NULL;
 }
 
+void motet_flat_check(struct motet_flat *flat, const struct motet_call *call)
+{
+    flat->checked = call->checked;
+    flat->name = call->name;
+    flat->send_bytes = call->send_bytes;
+    flat->recv_bytes = call->recv_bytes;
+    flat->in_place = call->in_place;
+}
+
 void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const struct motet_reduction *reduction,
                       const struct motet_plan *plan)
 {
@@ -214,6 +223,7 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
     struct motet_flat *flat = motet_flat_place(comm->flats, &key);
     free_loop(flat->loop);
     *flat = (struct motet_flat){.key = key, .name = call->name, .loop = loop};
+    motet_flat_check(flat, call);
 }
 
 void motet_flat_free(motetComm_t comm)

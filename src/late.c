@@ -27,7 +27,7 @@ static uint64_t last_completed(motetComm_t comm, int position)
         return begun - is_in(comm, region, begun);
     }
     uint64_t word = atomic_load_explicit(&control->done, memory_order_acquire), low = (1ull << 36) - 1;
-    uint64_t seq = comm->seq - ((comm->seq - (word >> 28)) & low); /* the word has the low part only */
+    uint64_t seq = motet_comm_seq(comm) - ((motet_comm_seq(comm) - (word >> 28)) & low); /* the word has the low part only */
     return word == 0 ? 0 : (word & MOTET_ALL_TILES) == MOTET_ALL_TILES ? seq : seq - 1;
 }
 
@@ -42,7 +42,7 @@ static bool is_missing(motetComm_t comm, int position, const struct motet_waitin
     if (!peer->mapped)
         return needed;
     uint64_t begun = atomic_load_explicit(&motet_region_control(peer->region)->progress.calls, memory_order_relaxed);
-    return begun < comm->seq && is_in(comm, comm->region, comm->seq);
+    return begun < motet_comm_seq(comm) && is_in(comm, comm->region, motet_comm_seq(comm));
 }
 
 void motet_comm_describe_late(motetComm_t comm, const struct motet_waiting *waiting, void *context, char *text, size_t len)

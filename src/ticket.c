@@ -60,7 +60,8 @@ static void refresh_done(motetComm_t comm)
 
 struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint)
 {
-    struct motet_ticket ticket = {.seq = ++comm->seq};
+    struct motet_ticket ticket = {.seq = comm->seq + 1};
+    __atomic_store_n(&comm->seq, ticket.seq, __ATOMIC_RELAXED); /* audits of other threads read it */
     if (__builtin_expect((uint32_t)ticket.seq == 0, 0))
         refresh_done(comm);
     struct motet_record own = *record;

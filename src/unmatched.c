@@ -141,7 +141,7 @@ static uint64_t waits_in(motetComm_t comm, char *region, int owner, int other, u
 
 static void ask(motetComm_t comm, int position)
 {
-    struct motet_unmatched_answer question = {.position = comm->position, .seq = comm->seq};
+    struct motet_unmatched_answer question = {.position = comm->position, .seq = motet_comm_seq(comm)};
     const struct motet_peer *peer = &comm->peers[position];
     motet_endpoint_control(peer->endpoint, peer->key, MOTET_CONTROL_WAIT_QUESTION, &question, sizeof question);
 }
@@ -189,7 +189,7 @@ static uint64_t answered(motetComm_t comm, int position, char *text, size_t len)
     bool all_here = atomic_load_explicit(&mirror->written, memory_order_acquire) == answer.written &&
                     atomic_load_explicit(&mirror->taken, memory_order_acquire) == answer.taken;
     snprintf(text, len, "%.*s", (int)sizeof answer.text - 1, answer.text);
-    return answer.seq == comm->seq && all_here ? answer.call : 0;
+    return answer.seq == motet_comm_seq(comm) && all_here ? answer.call : 0;
 }
 
 struct motet_unmatched motet_comm_find_unmatched(motetComm_t comm, const struct motet_waiting *waiting, void *context)
@@ -200,8 +200,8 @@ struct motet_unmatched motet_comm_find_unmatched(motetComm_t comm, const struct 
         if (!message || message->peer < 0)
             continue;
         found.position = p;
-        found.call = comm->peers[p].mapped ? waits_in(comm, comm->peers[p].region, comm->rank_at[p], comm->rank, comm->seq,
-                                                      found.text, sizeof found.text)
+        found.call = comm->peers[p].mapped ? waits_in(comm, comm->peers[p].region, comm->rank_at[p], comm->rank,
+                                                      motet_comm_seq(comm), found.text, sizeof found.text)
                                            : answered(comm, p, found.text, sizeof found.text);
     }
     return found;

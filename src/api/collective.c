@@ -38,29 +38,29 @@ static motetResult_t check_names(struct request *r)
     return motetSuccess;
 }
 
-/* A call passed all checks: calls like it need not be checked in full. */
-static void remember(const struct request *r)
-{
-    struct motet_flat *flat = r->comm->flats ? motet_flat_of(r->comm, &r->call) : NULL;
-    if (!flat || flat->checked)
-        return;
-    flat->send_bytes = r->buffers.send_bytes;
-    flat->recv_bytes = r->buffers.recv_bytes;
-    flat->in_place = r->buffers.in_place;
-    flat->checked = true;
-}
-
 /* Ends every public function: the error of a check belongs to the group, if one is open. */
 static motetResult_t submit(struct request *r, motetResult_t checked)
 {
     if (checked == motetSuccess)
         checked = motet_check_buffers(&r->buffers, r->call.name);
     if (checked == motetSuccess) {
-        remember(r);
+        r->call.checked = true;
+        r->call.send_bytes = r->buffers.send_bytes;
+        r->call.recv_bytes = r->buffers.recv_bytes;
+        r->call.in_place = r->buffers.in_place;
         return motet_submit_collective(r->comm, &r->call, r->stream);
     }
     motet_call_drop_arrays(&r->call);
     return motet_group_failed(checked);
+}
+
+/* Whether these buffers pass the checks, given what is known of calls like this one. */
+static inline bool fits(const struct motet_flat *flat, const void *send, const void *recv)
+{
+    uintptr_t in = (uintptr_t)send, out = (uintptr_t)recv;
+    bool apart = in >= out + flat->recv_bytes || out >= in + flat->send_bytes;
+    bool named = (send || flat->send_bytes == 0) && (recv || flat->recv_bytes == 0);
+    return flat->checked && named && (apart || in == out + (uintptr_t)flat->in_place);
 }
 
 /* Calls like one that has passed all checks before need only what may differ: buffers, stream, group, the state of the communicator. False:
@@ -70,17 +70,16 @@ static inline bool repeat(const struct motet_flat_key *key, const void *send, vo
 {
     if (!comm || comm->magic != MOTET_COMM_MAGIC || stream || motet_group_is_open() || comm->finalized)
         return false;
-    const struct motet_flat *flat = motet_flat_find(comm, key);
-    if (!flat || !flat->checked || atomic_load_explicit(&comm->queue_first, memory_order_acquire))
+    if (motet_comm_enter(comm, "a collective") != motetSuccess)
         return false;
-    uintptr_t in = (uintptr_t)send, out = (uintptr_t)recv;
-    bool apart = in >= out + flat->recv_bytes || out >= in + flat->send_bytes;
-    bool named = (send || flat->send_bytes == 0) && (recv || flat->recv_bytes == 0);
-    if (!named || (!apart && in != out + (uintptr_t)flat->in_place) || motet_comm_enter(comm, flat->name) != motetSuccess)
-        return false;
-    *result = motet_engine_run_flat(comm, flat, send, recv);
+    /* Inside, and with nothing on a stream, no other thread changes what is known. */
+    bool idle = !atomic_load_explicit(&comm->queue_first, memory_order_acquire);
+    const struct motet_flat *flat = idle ? motet_flat_find(comm, key) : NULL;
+    bool runs = flat && fits(flat, send, recv);
+    if (runs)
+        *result = motet_engine_run_flat(comm, flat, send, recv);
     motet_comm_leave(comm);
-    return true;
+    return runs;
 }
 
 static struct request begin(enum motet_collective collective, const char *name, const void *send, void *recv, size_t count,
