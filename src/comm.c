@@ -23,6 +23,7 @@
 #include "footprint.h"
 #include "ledger.h"
 #include "p2p.h"
+#include "quarantine.h"
 #include "segment.h"
 #include "status.h"
 #include "timing.h"
@@ -230,7 +231,8 @@ motetResult_t motet_comm_allocate(motetComm_t comm, int nranks, int rank)
 
 motetResult_t motet_comm_open_windows(motetComm_t comm, struct motet_endpoint *const endpoints[])
 {
-    int n = comm->nranks, attached = 1;
+    int n = comm->nranks;
+    _Atomic uint8_t *holders = motet_region_holders(&comm->layout, comm->region);
     void **bases = calloc((size_t)n, sizeof *bases);
     if (!bases)
         return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
@@ -242,7 +244,7 @@ motetResult_t motet_comm_open_windows(motetComm_t comm, struct motet_endpoint *c
                                     .mapped = endpoints[r]->segment != NULL,
                                     .same_process = endpoints[r]->segment == motet_segment_base(),
                                     .local_index = -1};
-        attached += peer->mapped && r != comm->rank;
+        atomic_store(&holders[r], peer->mapped);
         if (peer->mapped)
             continue;
         bases[r] = mmap(NULL, comm->layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -254,7 +256,6 @@ motetResult_t motet_comm_open_windows(motetComm_t comm, struct motet_endpoint *c
         }
         peer->region = bases[r];
     }
-    atomic_store(&comm->control->attached, attached);
     if (result == motetSuccess)
         result = motet_windows_open(n, bases, comm->layout.total, endpoints, n, motet_comm_control, comm, &comm->first_key);
     comm->has_windows = result == motetSuccess;
@@ -491,24 +492,25 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
 
 /* ---- End ---- */
 
-static void let_go(struct motet_control_area *control)
-{
-    atomic_fetch_sub(&control->attached, 1);
-}
-
-/* Lets go of all regions. A peer that died without a word lets go of the own one by this rank's hand. */
+/* Lets go of all regions: no word of this rank is written there any more. A peer that is dead lets go of the own one by this rank's hand. */
 static void detach(motetComm_t comm)
 {
+    _Atomic uint8_t *own = motet_region_holders(&comm->layout, comm->region);
     for (int p = 0; p < comm->nranks; p++) {
         struct motet_peer *peer = &comm->peers[p];
-        if (!peer->mapped || p == comm->position)
-            continue;
-        struct motet_control_area *control = motet_region_control(peer->region);
-        if (peer->dead && atomic_load(&control->state) == MOTET_RANK_ALIVE)
-            let_go(comm->control);
-        let_go(control);
+        if (peer->mapped && peer->dead)
+            atomic_store(&own[peer->rank], 0);
+        if (peer->mapped)
+            atomic_store(&motet_region_holders(&comm->layout, peer->region)[comm->rank], 0);
     }
-    let_go(comm->control);
+}
+
+/* Gives the own region back, now or when the last peer that may touch it has let go of it, or has died. */
+static void give_region_back(motetComm_t comm)
+{
+    uint64_t number = motet_segment_free_when_unused(comm->region, motet_region_holders(&comm->layout, comm->region), comm->nranks);
+    if (number)
+        motet_quarantine_add(number, comm->peers, comm->nranks);
 }
 
 static void close_peers(motetComm_t comm)
@@ -539,15 +541,15 @@ void motet_comm_close(motetComm_t comm)
         atomic_compare_exchange_strong(&comm->control->state, &alive, comm->abort ? MOTET_RANK_ABORTED : MOTET_RANK_FINALIZED);
         detach(comm);
     }
-    if (comm->control && !comm->leader)
-        atomic_store(&comm->control->attached, 0);
+    if (comm->region && comm->leader)
+        give_region_back(comm);
+    else if (comm->region)
+        motet_segment_free(comm->region);
     close_peers(comm);
     for (size_t i = 0; comm->scratch && i < (size_t)comm->options.nlanes * MOTET_NPLANES; i++)
         free(comm->scratch[i]);
     for (int i = 0; i < comm->nplans; i++)
         motet_plan_free(comm->plans[i]);
-    if (comm->region)
-        motet_segment_free_when_unused(comm->region, &comm->control->attached); /* peers may still read the last of it */
     motet_p2p_free(comm);
     free(comm->wait_answers);
     motet_timing_free(comm);
@@ -566,7 +568,7 @@ void motet_comm_close(motetComm_t comm)
     free(comm->rank_at);
     free(comm->position_of);
     free(comm->host_first);
-    if (comm->holds_process)
-        motet_process_close();
+    bool last = comm->holds_process && motet_process_close();
+    motet_quarantine_sweep(last);
     shelve(comm);
 }

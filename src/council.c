@@ -266,14 +266,20 @@ static void list_missing(const struct motet_council *council, const bool *have, 
             at += (size_t)snprintf(text + at, size - at, "%s%d", at ? ", " : "", r);
 }
 
+static motetResult_t check_abort(const struct motet_council *council)
+{
+    motetComm_t comm = council->comm;
+    if (atomic_load(&comm->abort) || atomic_load(council->abort))
+        return motet_fail_quiet(motetInvalidUsage, "%s on comm \"%s\" (%d ranks): rank %d aborted", council->what,
+                                comm->options.name, comm->nranks, comm->rank);
+    return motetSuccess;
+}
+
 static motetResult_t check_time(struct motet_council *council, const bool *have)
 {
     char missing[160];
     motetComm_t comm = council->comm;
     uint64_t now_ns = motet_now_ns();
-    if (atomic_load(&comm->abort) || atomic_load(council->abort))
-        return motet_fail_quiet(motetInvalidUsage, "%s on comm \"%s\" (%d ranks): rank %d aborted", council->what,
-                                comm->options.name, comm->nranks, comm->rank);
     if (now_ns < council->warn_ns && now_ns < council->deadline_ns)
         return motetSuccess;
     list_missing(council, have, missing, sizeof missing);
@@ -323,6 +329,7 @@ static motetResult_t wait_for_all(struct motet_council *council, bool *have, cha
         }
         uint32_t ticket = motet_doorbell_ticket(); /* before the look: mail that comes after it rings */
         motet_comm_poll(comm, &moved);             /* data that nobody waits for any more must not keep the sleep short */
+        TRY(check_abort(council));                 /* first: the others may leave because of it */
         pthread_mutex_lock(&comm->peers_lock);
         motetResult_t result = look(council, have, all, len, &complete, &again);
         pthread_mutex_unlock(&comm->peers_lock);

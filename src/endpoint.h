@@ -27,8 +27,9 @@ struct motet_endpoint {
  * ("communicator belongs to pid N (forked)"). */
 motetResult_t motet_process_open(struct motet_process *me);
 
-/* Balances motet_process_open; when the last user is gone the service thread, listeners, descriptors and segment are released. */
-void motet_process_close(void);
+/* Balances motet_process_open; when the last user is gone the service thread, listeners, descriptors and segment are released, and it
+ * returns true. */
+bool motet_process_close(void);
 
 /* In a child of fork: an error that names the process whose communicators these are. Nothing of them may be touched then: shared memory is
  * not mapped in the child. */

@@ -225,10 +225,11 @@ motetResult_t motet_process_open(struct motet_process *me)
 
 /* ---- end ---- */
 
-void motet_process_close(void)
+bool motet_process_close(void)
 {
     pthread_mutex_lock(&lock);
-    if (users > 0 && --users == 0 && !forked_from) {
+    bool last = users > 0 && --users == 0 && !forked_from;
+    if (last) {
         motet_guest.closing();
         atomic_store(&closing_ns, motet_deadline_ns(FAREWELL_MS));
         motet_clock_close();
@@ -241,6 +242,7 @@ void motet_process_close(void)
         motet_segment_drop();
     }
     pthread_mutex_unlock(&lock);
+    return last;
 }
 
 motetResult_t motet_process_check_fork(void)

@@ -2,10 +2,10 @@
  * The shared memory of one rank in one communicator: what its peers may read. Local peers map it; for remote peers the transport keeps a
  * mirror of it on their side, filled by remote writes (endpoint.h). So every reader sees the same layout:
  *
- *   control | records | messages | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ... | tally
+ *   control, holders | records | messages | lane 0: slots, staging | lane 1: ... | ring to peer 0 | ring to peer 1 | ... | tally
  *
- * Only the owner writes here, with few exceptions: `sleepers` and `attached` (atomic words), and the fault record, which the winner of
- * its state word writes. */
+ * Only the owner writes here, with few exceptions: `sleepers` (an atomic word), each peer's own byte of the holders, and the fault record,
+ * which the winner of its state word writes. */
 #ifndef MOTET_REGION_H
 #define MOTET_REGION_H
 
@@ -120,7 +120,6 @@ struct motet_control_area {
     _Atomic uint64_t state;                    /* enum motet_rank_state */
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */
     _Atomic int32_t copies_from;               /* position + 1 of the rank from whose buffer it copies a message; 0: of none */
-    _Atomic int32_t attached; /* ranks that may still touch this region, the owner included: the last one gone, it is free */
     struct motet_progress progress;
     _Alignas(MOTET_LINE) struct motet_fault_record fault;
     struct motet_card card;
@@ -139,7 +138,7 @@ struct motet_ring_head {
 struct motet_layout {
     uint32_t nranks, nlanes, nslots, nrecords; /* nrecords: of each ring of records, a power of two */
     size_t lane_bytes, ring_bytes;             /* ring_bytes: a power of two that holds several eager messages */
-    size_t records, messages, lanes, lane_stride, ring_heads, rings, tally, total;
+    size_t holders, records, messages, lanes, lane_stride, ring_heads, rings, tally, total;
 };
 
 static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size_t lane_bytes, size_t eager_bytes, size_t nrecords)
@@ -153,7 +152,8 @@ static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size
     while (layout.ring_bytes < 4 * (eager_bytes + MOTET_LINE))
         layout.ring_bytes *= 2;
     layout.lane_bytes = (lane_bytes + page - 1) / page * page;
-    layout.records = (sizeof(struct motet_control_area) + page - 1) / page * page;
+    layout.holders = sizeof(struct motet_control_area);
+    layout.records = (layout.holders + (size_t)nranks + page - 1) / page * page;
     layout.messages = layout.records + layout.nrecords * sizeof(struct motet_record);
     layout.lanes = layout.messages + layout.nrecords * sizeof(struct motet_record);
     layout.lane_stride = (layout.nslots * sizeof(struct motet_slot) + page - 1) / page * page + layout.lane_bytes;
@@ -167,6 +167,13 @@ static inline struct motet_layout motet_layout_make(int nranks, int nlanes, size
 static inline struct motet_control_area *motet_region_control(char *region)
 {
     return (struct motet_control_area *)region;
+}
+
+/* A byte per rank: 1 while it may still touch this region, the owner included. Each rank clears its own when it lets go; for the dead the
+ * owner does. When all are 0 the region is free. */
+static inline _Atomic uint8_t *motet_region_holders(const struct motet_layout *layout, char *region)
+{
+    return (_Atomic uint8_t *)(region + layout->holders);
 }
 
 static inline struct motet_record *motet_region_record(const struct motet_layout *layout, char *region, uint64_t seq)

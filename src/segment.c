@@ -27,7 +27,9 @@
 
 struct range {
     size_t at, len;
-    const _Atomic int32_t *users; /* not NULL: freed, but for peers; see motet_segment_free_when_unused */
+    uint64_t number; /* not 0: freed, but for peers; see motet_segment_free_when_unused */
+    _Atomic uint8_t *holders;
+    int nholders;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,6 +41,7 @@ static uint8_t token[MOTET_SEGMENT_TOKEN_BYTES];
 static struct range *used; /* sorted by at; used[0] is the token's page */
 static int nused, nlingering, capacity;
 static size_t used_bytes;
+static uint64_t last_number;
 static bool held;
 
 static size_t round_up(size_t n, size_t unit)
@@ -147,7 +150,7 @@ static bool reserve_entry(void)
 static void insert(int index, size_t at, size_t len)
 {
     memmove(used + index + 1, used + index, (size_t)(nused - index) * sizeof(*used));
-    used[index] = (struct range){at, len, NULL};
+    used[index] = (struct range){.at = at, .len = len};
     nused++;
     used_bytes += len;
 }
@@ -240,17 +243,25 @@ static void punch(const struct range *range)
 static void free_range(int index)
 {
     punch(&used[index]);
-    nlingering -= used[index].users != NULL;
+    nlingering -= used[index].number != 0;
     used_bytes -= used[index].len;
     nused--;
     memmove(used + index, used + index + 1, (size_t)(nused - index) * sizeof(*used));
+}
+
+static bool is_held(const struct range *range)
+{
+    for (int i = 0; i < range->nholders; i++)
+        if (atomic_load(&range->holders[i]))
+            return true;
+    return false;
 }
 
 /* Frees what peers have let go of. */
 static void sweep(void)
 {
     for (int i = nused - 1; nlingering > 0 && i > 0; i--)
-        if (used[i].users && atomic_load(used[i].users) <= 0)
+        if (used[i].number && !is_held(&used[i]))
             free_range(i);
 }
 
@@ -317,17 +328,50 @@ void motet_segment_free(void *at)
     pthread_mutex_unlock(&lock);
 }
 
-void motet_segment_free_when_unused(void *at, const _Atomic int32_t *users)
+/* Index of the range that lingers under a number, or -1; the lock is held. */
+static int find_lingering(uint64_t number)
 {
+    for (int i = 0; base && owner == getpid() && nlingering > 0 && i < nused; i++)
+        if (used[i].number == number)
+            return i;
+    return -1;
+}
+
+uint64_t motet_segment_free_when_unused(void *at, _Atomic uint8_t *holders, int n)
+{
+    uint64_t number = 0;
     pthread_mutex_lock(&lock);
     int index = owner == getpid() ? find_used(at) : -1;
-    if (index > 0 && !used[index].users) {
-        used[index].users = users;
+    if (index > 0 && !used[index].number) {
+        used[index].number = number = ++last_number;
+        used[index].holders = holders;
+        used[index].nholders = n;
         nlingering++;
         sweep();
+        number = find_lingering(number) >= 0 ? number : 0;
         close_if_unused();
     }
     pthread_mutex_unlock(&lock);
+    return number;
+}
+
+void motet_segment_let_go(uint64_t number, int holder)
+{
+    pthread_mutex_lock(&lock);
+    int index = find_lingering(number);
+    if (index >= 0 && holder < used[index].nholders) {
+        atomic_store(&used[index].holders[holder], 0);
+        sweep();
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool motet_segment_lingers(uint64_t number)
+{
+    pthread_mutex_lock(&lock);
+    bool lingers = find_lingering(number) >= 0;
+    pthread_mutex_unlock(&lock);
+    return lingers;
 }
 
 bool motet_segment_owns(const void *at)

@@ -26,9 +26,15 @@ motetResult_t motet_segment_alloc(size_t len, void **at);
  * allocated: it is ignored. */
 void motet_segment_free(void *at);
 
-/* As free, once *users (a word inside the allocation, counted down by peers) is not positive: until then they may touch it. It does not
- * hold the segment meanwhile. Looked at when memory is allocated or freed. */
-void motet_segment_free_when_unused(void *at, const _Atomic int32_t *users);
+/* As free, once all of holders[0..n) are 0 (bytes inside the allocation, cleared by peers): until then they may touch it. It does not hold
+ * the segment meanwhile. Looked at when memory is allocated or freed. Returns a number for the two below; 0 when it was freed at once. */
+uint64_t motet_segment_free_when_unused(void *at, _Atomic uint8_t *holders, int n);
+
+/* Clears a holder of such an allocation, whose process is dead; harmless when it has been freed. */
+void motet_segment_let_go(uint64_t number, int holder);
+
+/* Whether it is still waiting for holders. */
+bool motet_segment_lingers(uint64_t number);
 
 /* Whether `at` is the start of an allocation. */
 bool motet_segment_owns(const void *at);

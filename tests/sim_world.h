@@ -244,7 +244,8 @@ static inline void sim_connect(struct sim_world *world, struct motet_endpoint *l
             peer->region = mirrors[r];
             sim_age(world, &comm->layout, peer->region);
         }
-        atomic_store(&comm->control->attached, comm->nmapped);
+        for (int r = 0; r < n; r++)
+            atomic_store(&motet_region_holders(&comm->layout, comm->region)[r], !world->streams[rank][r]);
         SIM_REQUIRE(motet_windows_open(n, mirrors, comm->layout.total, endpoints, n, motet_comm_control, comm, &comm->first_key) ==
                     motetSuccess);
         comm->has_windows = true;

@@ -139,11 +139,13 @@ static bool makes_none(const struct motet_creation *creation)
     return creation->source == MOTET_FROM_SPLIT && creation->color < 0;
 }
 
-/* Ends a blocking creation: an Abort that came meanwhile leaves the handle to this thread. */
+/* Ends a blocking creation: from then on the handle is the caller's, unless it failed; an Abort that came before leaves it to this thread. */
 static motetResult_t settle(motetComm_t comm, motetResult_t result)
 {
     int running = MOTET_CREATION_RUNS;
-    if (atomic_compare_exchange_strong(&comm->creation, &running, MOTET_CREATION_DONE) || result != motetSuccess)
+    if (atomic_compare_exchange_strong(&comm->creation, &running,
+                                       result == motetSuccess ? MOTET_CREATION_DONE : MOTET_CREATION_ABORTED) ||
+        result != motetSuccess)
         return result;
     return motet_fail(motetInvalidUsage, "communicator %s was aborted while it was made", comm->options.name);
 }

@@ -174,10 +174,11 @@ motetResult_t motetCommAbort(motetComm_t comm)
     TRY(motet_process_check_fork());
     if (comm->magic != MOTET_COMM_MAGIC && comm->magic != MOTET_COMM_INIT_MAGIC)
         return motet_fail(motetInvalidArgument, "CommAbort: the communicator was destroyed or never was one");
-    bool in_creation = atomic_compare_exchange_strong(&comm->creation, &running, MOTET_CREATION_ABORTED);
-    atomic_store(&comm->abort, true);
-    if (in_creation)
+    atomic_store(&comm->abort, true); /* first: once the creating thread knows, it frees the handle */
+    if (atomic_compare_exchange_strong(&comm->creation, &running, MOTET_CREATION_ABORTED) || running == MOTET_CREATION_ABORTED)
         return abort_blocking_creation(comm);
+    if (comm->magic == 0)
+        return motetSuccess; /* it failed by itself in this moment */
     stop_creation(comm);
     if (comm->placed)
         motet_comm_tell_abort(comm);

@@ -4,6 +4,7 @@
  * others do since is not disturbed. MOTET_TEST_ROUNDS sets how often. */
 /* test: slow serial timeout=900 */
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "survivors.h"
 
@@ -152,12 +153,74 @@ static void test_quarantine_late_rank_behind_a_stream_takes_no_garbage(void **st
     play_all(true, "MOTET_SHM_DISABLE=1");
 }
 
+/* ---- Memory of what is gone ---- */
+
+/* Bytes of shared memory that this process's segment holds; -1 without a segment. */
+static long segment_bytes(void)
+{
+    long bytes = -1;
+    DIR *open = opendir("/proc/self/fd");
+    for (struct dirent *entry; open && (entry = readdir(open));) {
+        char path[300], target[300] = "";
+        struct stat status;
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, "memfd:motet-segment") && stat(path, &status) == 0)
+            bytes = (long)status.st_blocks * 512;
+    }
+    if (open)
+        closedir(open);
+    return bytes;
+}
+
+/* Rank 1 is stopped while the communicator goes, and killed later: only then does the region of rank 0 go. */
+static int kept_until_death(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    struct scene *scene = (void *)(uintptr_t)argument;
+    motetComm_t alone;
+    (void)nranks;
+    CHECK(survivors_judge(comm) == 0);
+    if (rank == 1) {
+        scene->reader = getpid();
+        CHECK(survivors_call(comm, rank, 0) == motetSuccess);
+        scene->entered = 1;
+        while (true)
+            pause();
+    }
+    CHECK(survivors_call(comm, rank, 0) == motetSuccess);
+    CALL(motetCommInitAll(&alone, 1, NULL));
+    CHECK(probe(alone, 1) == 0);
+    while (!scene->entered)
+        world_sleep_ms(1);
+    kill(scene->reader, SIGSTOP);
+    long before = segment_bytes();
+    CALL(motetCommAbort(comm));
+    CHECK(before > 0 && segment_bytes() == before); /* nothing was given back */
+    CHECK(probe(alone, 2) == 0);
+    kill(scene->reader, SIGKILL);
+    for (int wait = 0; wait < 3000 && segment_bytes() >= before; wait++)
+        world_sleep_ms(5);
+    CHECK(segment_bytes() < before);
+    CHECK(probe(alone, 3) == 0);
+    CALL(motetCommDestroy(alone));
+    return WORLD_ABORTED;
+}
+
+static void test_quarantine_ends_with_the_death_of_a_stopped_peer(void **state)
+{
+    (void)state;
+    struct scene *scene = mmap(NULL, sizeof *scene, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(scene != MAP_FAILED);
+    assert_int_equal(world_run_with_deaths(&(struct world){WORLD_PROCESSES, 2, {NULL}, 60, 0}, kept_until_death, scene, 2), 0);
+    munmap(scene, sizeof *scene);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quarantine_late_reader_of_a_collective_takes_no_garbage),
         cmocka_unit_test(test_quarantine_late_reader_of_a_message_takes_no_garbage),
         cmocka_unit_test(test_quarantine_late_rank_behind_a_stream_takes_no_garbage),
+        cmocka_unit_test(test_quarantine_ends_with_the_death_of_a_stopped_peer),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -19,6 +19,7 @@ static int shrink_after_death(motetComm_t comm, int rank, int nranks, const void
     char gone[32];
     CHECK(probe(comm, 1) == 0);
     if (rank == death->victim) {
+        CHECK(survivors_call(comm, rank, 0) == motetSuccess); /* now the others have all of the probe */
         kill(getpid(), SIGKILL);
         return 1;
     }

@@ -251,6 +251,43 @@ static void test_segment_is_smaller_under_limits(void **state)
         assert_int_equal(in_child(use_with_limits), 0);
 }
 
+/* Freed memory that peers may still touch stays as it is until the last of them has let go, or has died. */
+static void test_segment_freed_memory_stays_while_it_is_held(void **state)
+{
+    enum { HOLDERS = 3 };
+    char *at, *next, *again;
+    (void)state;
+    assert_int_equal(motet_segment_alloc(5 * PAGE, (void **)&at), motetSuccess);
+    _Atomic uint8_t *holders = (_Atomic uint8_t *)(at + PAGE + 7);
+    memset(at, 0x5A, 5 * PAGE);
+    holders[0] = 0;
+    holders[1] = holders[2] = 1;
+    size_t before = resident();
+    uint64_t number = motet_segment_free_when_unused(at, holders, HOLDERS);
+    assert_true(number != 0 && motet_segment_lingers(number));
+    assert_int_equal(motet_segment_free_when_unused(at, holders, HOLDERS), 0); /* once is enough */
+    assert_int_equal(motet_segment_alloc(PAGE, (void **)&next), motetSuccess);
+    assert_true(next < at || next >= at + 5 * PAGE);
+    assert_true(at[0] == 0x5A && at[5 * PAGE - 1] == 0x5A);
+    motet_segment_let_go(number, 1);
+    motet_segment_let_go(number + 1, 2); /* another's number */
+    motet_segment_let_go(number, HOLDERS);
+    assert_true(motet_segment_lingers(number));
+    holders[2] = 0; /* by the peer itself: seen when something is allocated or freed */
+    motet_segment_free(next);
+    assert_false(motet_segment_lingers(number));
+    assert_true(resident() < before);
+    assert_int_equal(motet_segment_alloc(5 * PAGE, (void **)&again), motetSuccess);
+    assert_ptr_equal(again, at);
+    assert_true(is_zero(again, 5 * PAGE));
+    memset(again, 1, 5 * PAGE);
+    motet_segment_let_go(number, 2); /* late: the memory is somebody else's by now */
+    assert_int_equal(holders[2], 1);
+    holders[0] = holders[1] = holders[2] = 0;
+    assert_int_equal(motet_segment_free_when_unused(again, holders, HOLDERS), 0); /* nobody holds it: gone at once */
+    assert_false(motet_segment_owns(again));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +301,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_segment_lives_as_long_as_its_last_allocation, hold, drop),
         cmocka_unit_test_setup_teardown(test_segment_of_the_parent_is_refused_in_a_forked_child, hold, drop),
         cmocka_unit_test_setup_teardown(test_segment_is_smaller_under_limits, hold, drop),
+        cmocka_unit_test_setup_teardown(test_segment_freed_memory_stays_while_it_is_held, hold, drop),
     };
     alarm(120);
     return cmocka_run_group_tests(tests, NULL, NULL);
