@@ -106,14 +106,20 @@ static motetResult_t derive(struct motet_creation *creation)
     return create_over_boot(creation);
 }
 
+/* Waits until the operations of the parent have ended; a parent that may have failed may end them as it likes. */
+static motetResult_t complete_earlier(const struct motet_creation *creation)
+{
+    motetResult_t result = motet_queue_drain(creation->parent);
+    bool minds = creation->source == MOTET_FROM_GROWTH ||
+                 (creation->source == MOTET_FROM_SPLIT && !motet_comm_was_revoked(creation->parent));
+    return minds ? result : motetSuccess;
+}
+
 static motetResult_t create_from_parent(struct motet_creation *creation)
 {
     motetResult_t result = creation->entered ? motetSuccess : enter_parent(creation);
     if (result == motetSuccess)
-        result = motet_queue_drain(creation->parent);
-    if (result != motetSuccess && creation->entered &&
-        (creation->source == MOTET_FROM_SHRINK || motet_comm_was_revoked(creation->parent)))
-        result = motetSuccess; /* what failed has ended all the same */
+        result = complete_earlier(creation);
     if (result == motetSuccess)
         result = derive(creation);
     leave_parent(creation);

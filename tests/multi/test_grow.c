@@ -171,6 +171,7 @@ static int mistakes(motetComm_t comm, int rank, int nranks, const void *argument
         CHECK(survivors_work(comm) == motetInvalidUsage);
     }
     EXPECT(motetInvalidUsage, motetCommGrow(comm, nranks + 1, rank == 0 ? &id : NULL, -1, &grown, NULL));
+    CHECK(survivors_said("CommGrow: communicator world has failed") == 0);
     (void)motetCommDestroy(comm);
     return WORLD_ABORTED;
 }
