@@ -89,6 +89,11 @@ static motetResult_t fault(motetComm_t comm, motetResult_t code, bool revoked, c
         WARN(MOTET_LOG_COLL, "communicator %s rank %d: %s", comm->options.name, comm->rank, text);
         if (comm->placed)
             tell_remote_ranks(comm, code, revoked, text);
+    } else if (atomic_load_explicit(&own->state, memory_order_acquire) ==
+               2) { /* the first one is on its way to the others, and wins */
+        code = (motetResult_t)own->code;
+        revoked = own->revoked;
+        text = own->text;
     }
     if (comm->placed)
         store_in_local_ranks(comm, code, revoked, text);
