@@ -38,10 +38,26 @@ static const struct name level_names[] = {
 };
 
 static const struct name subsys_names[] = {
-    {"INIT", MOTET_LOG_INIT},   {"COLL", MOTET_LOG_COLL},       {"P2P", MOTET_LOG_P2P},         {"SHM", MOTET_LOG_SHM},
-    {"NET", MOTET_LOG_NET},     {"GRAPH", MOTET_LOG_GRAPH},     {"TUNING", MOTET_LOG_TUNING},   {"ENV", MOTET_LOG_ENV},
-    {"ALLOC", MOTET_LOG_ALLOC}, {"CALL", MOTET_LOG_CALL},       {"PROXY", MOTET_LOG_PROXY},     {"BOOTSTRAP", MOTET_LOG_BOOTSTRAP},
-    {"REG", MOTET_LOG_REG},     {"PROFILE", MOTET_LOG_PROFILE}, {"DESTROY", MOTET_LOG_DESTROY}, {"ALL", MOTET_LOG_ALL},
+    {"INIT", MOTET_LOG_INIT},
+    {"COLL", MOTET_LOG_COLL},
+    {"P2P", MOTET_LOG_P2P},
+    {"SHM", MOTET_LOG_SHM},
+    {"NET", MOTET_LOG_NET},
+    {"GRAPH", MOTET_LOG_GRAPH},
+    {"TUNING", MOTET_LOG_TUNING},
+    {"ENV", MOTET_LOG_ENV},
+    {"ALLOC", MOTET_LOG_ALLOC},
+    {"CALL", MOTET_LOG_CALL},
+    {"PROXY", MOTET_LOG_PROXY},
+    {"BOOTSTRAP", MOTET_LOG_BOOTSTRAP},
+    {"REG", MOTET_LOG_REG},
+    {"PROFILE", MOTET_LOG_PROFILE},
+    {"DESTROY", MOTET_LOG_DESTROY},
+    {"ALL", MOTET_LOG_ALL},
+    /* NCCL's, for lines that are not written here, or under another name */
+    {"ALLOC_HOST", MOTET_LOG_ALLOC},
+    {"NVLS", 0},
+    {"RAS", 0},
 };
 
 /* A warning said lately: the same text is said again only after the window, with the number of times it was swallowed. */

@@ -124,6 +124,8 @@ static void test_log_parse_unknown_names_are_refused(void **state)
     assert_int_equal(mask, 77);
     assert_true(motet_log_parse_subsys("Init,PROXY", &mask));
     assert_int_equal(mask, MOTET_LOG_INIT | MOTET_LOG_PROXY);
+    assert_true(motet_log_parse_subsys("INIT,NVLS,RAS,ALLOC_HOST", &mask)); /* as a program's NCCL settings may have it */
+    assert_int_equal(mask, MOTET_LOG_INIT | MOTET_LOG_ALLOC);
 }
 
 static void say_to_file(void)
