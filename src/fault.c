@@ -173,12 +173,12 @@ motetResult_t motet_comm_async_error(motetComm_t comm)
     return (motetResult_t)atomic_load(&comm->async_error);
 }
 
-/* Whether a rank is dead that did not leave by itself: its position, -1. A program often aborts one communicator because of what another
+/* Whether a rank is dead that did not say goodbye: its position, -1. A program often aborts one communicator because of what another
  * one told. */
 static int find_dead(motetComm_t comm)
 {
     for (int p = 0; p < comm->nranks; p++)
-        if (p != comm->position && atomic_load(&comm->peers[p].dead) && !comm->peers[p].endpoint->orderly)
+        if (p != comm->position && atomic_load(&comm->peers[p].dead) && !comm->peers[p].endpoint->left)
             return p;
     return -1;
 }

@@ -106,7 +106,7 @@ static void life_ready(void *context, uint32_t events)
 static void take_farewell(struct motet_link *link)
 {
     if (!atomic_load(&link->caused))
-        link->endpoint.orderly = true;
+        link->endpoint.left = link->endpoint.orderly = true;
     motet_link_settle(link, "left: it destroyed its last communicator");
 }
 
