@@ -204,7 +204,9 @@ static motetResult_t derive(struct derivation *d)
     return result;
 }
 
-static motetResult_t derive_by(struct derivation *d, motetResult_t (*claim)(struct derivation *, const void *), const void *context)
+typedef motetResult_t claim_function(struct derivation *d, const void *context);
+
+static motetResult_t derive_by(struct derivation *d, claim_function *claim, const void *context)
 {
     size_t n = (size_t)d->parent->nranks;
     d->claims = calloc(n, sizeof *d->claims);
@@ -216,6 +218,30 @@ static motetResult_t derive_by(struct derivation *d, motetResult_t (*claim)(stru
         motet_council_give_up(d->council, result);
     free(d->claims);
     free(d->cards);
+    return result;
+}
+
+/* The same in a council of all ranks but the excluded ones. */
+static motetResult_t derive_in_council(struct derivation *d, const int *excluded, int nexcluded, claim_function *claim,
+                                       const void *context)
+{
+    size_t n = (size_t)d->parent->nranks;
+    bool *member = malloc(n * sizeof *member);
+    if (!member)
+        return no_memory(d->parent, d->name);
+    memset(member, true, n * sizeof *member);
+    for (int i = 0; i < nexcluded; i++)
+        member[excluded[i]] = false;
+    struct motet_council council = {.comm = d->parent,
+                                    .what = d->name,
+                                    .member = member,
+                                    .deadline_ns = motet_deadline_ns(d->child->options.init_timeout_ms),
+                                    .abort = &d->child->abort};
+    d->council = &council;
+    motet_council_open(&council);
+    motetResult_t result = derive_by(d, claim, context);
+    d->council = NULL;
+    free(member);
     return result;
 }
 
@@ -233,20 +259,7 @@ motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm
     struct derivation d = {.parent = parent, .child = child, .name = "CommSplit"};
     if (!motet_comm_was_revoked(parent))
         return derive_by(&d, claim_color, &mine);
-    bool *member = malloc((size_t)parent->nranks * sizeof *member);
-    if (!member)
-        return no_memory(parent, d.name);
-    memset(member, true, (size_t)parent->nranks * sizeof *member);
-    struct motet_council council = {.comm = parent,
-                                    .what = d.name,
-                                    .member = member,
-                                    .deadline_ns = motet_deadline_ns(child->options.init_timeout_ms),
-                                    .abort = &child->abort};
-    d.council = &council;
-    motet_council_open(&council);
-    motetResult_t result = derive_by(&d, claim_color, &mine);
-    free(member);
-    return result;
+    return derive_in_council(&d, NULL, 0, claim_color, &mine);
 }
 
 /* ---- Shrink ---- */
@@ -301,26 +314,12 @@ motetResult_t motet_comm_shrink(motetComm_t parent, const int *excluded, int nex
 {
     struct derivation d = {.parent = parent, .child = child, .name = "CommShrink"};
     struct exclusion mine = {.hash = 14695981039346656037ull, .count = nexcluded};
-    bool *member = malloc((size_t)parent->nranks * sizeof *member);
-    if (!member)
-        return no_memory(parent, d.name);
-    memset(member, true, (size_t)parent->nranks * sizeof *member);
     for (int i = 0; i < nexcluded; i++) {
-        member[excluded[i]] = false;
         mine.hash = (mine.hash ^ (uint64_t)excluded[i]) * 1099511628211ull; /* FNV-1a, a rank at a time */
         if (i < LISTED)
             mine.first[i] = excluded[i];
     }
-    struct motet_council council = {.comm = parent,
-                                    .what = d.name,
-                                    .member = member,
-                                    .deadline_ns = motet_deadline_ns(child->options.init_timeout_ms),
-                                    .abort = &child->abort};
-    d.council = &council;
-    motet_council_open(&council);
-    motetResult_t result = derive_by(&d, claim_survival, &mine);
-    free(member);
-    return result;
+    return derive_in_council(&d, excluded, nexcluded, claim_survival, &mine);
 }
 
 /* ---- Grow ---- */
