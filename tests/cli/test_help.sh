@@ -1,27 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the command table yields: help, manual pages, completion; motet env and the settings page.
+checks=$(cd "$(dirname "$0")" && pwd)/check.sh
 build=$1
 motet=$build/bin/motet
 [ -x "$motet" ] || exit 77
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-failures=0
-
-check()
-{
-    what=$1
-    shift
-    if "$@"; then
-        echo "ok   $what"
-    else
-        echo "FAIL $what"
-        [ -s "$work/out" ] && sed 's/^/     out: /' "$work/out" | head -20
-        [ -s "$work/err" ] && sed 's/^/     err: /' "$work/err" | head -20
-        failures=$((failures + 1))
-    fi
-}
+. "$checks"
 
 run()
 {

@@ -2,26 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # test: timeout=300
 # motet perf from outside: the format that scripts parse, checked results, processes and threads, JSON, plot, baseline, usage.
+checks=$(cd "$(dirname "$0")" && pwd)/check.sh
 build=$1
 motet=$build/bin/motet
 [ -x "$motet" ] || exit 77
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-failures=0
-
-check()
-{
-    what=$1
-    shift
-    if "$@"; then
-        echo "ok   $what"
-    else
-        echo "FAIL $what"
-        [ -s "$work/out" ] && sed 's/^/     out: /' "$work/out" | head -30
-        [ -s "$work/err" ] && sed 's/^/     err: /' "$work/err" | head -20
-        failures=$((failures + 1))
-    fi
-}
+. "$checks"
 
 run() # run EXPECTED_CODE PROGRAM ARGUMENTS...
 {

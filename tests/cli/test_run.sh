@@ -2,26 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # test: timeout=120
 # motet run with plain shell programs: exit codes, who failed first, signals, what is left behind, whole lines, environment.
+checks=$(cd "$(dirname "$0")" && pwd)/check.sh
 build=$1
 motet=$build/bin/motet
 [ -x "$motet" ] || exit 77
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-failures=0
-
-check()
-{
-    what=$1
-    shift
-    if "$@"; then
-        echo "ok   $what"
-    else
-        echo "FAIL $what"
-        [ -s "$work/out" ] && sed 's/^/     out: /' "$work/out" | head -20
-        [ -s "$work/err" ] && sed 's/^/     err: /' "$work/err" | head -20
-        failures=$((failures + 1))
-    fi
-}
+. "$checks"
 
 run() # run EXPECTED_CODE ARGUMENTS...
 {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet status and motet trace from outside: tables, JSON, dumps by request, by signal and by failure, files that cannot be written.
+checks=$(cd "$(dirname "$0")" && pwd)/check.sh
 build=$(cd "$1" && pwd) || exit 1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 [ -x "$build/bin/motet" ] || exit 77
@@ -11,23 +12,10 @@ fi
 work=$(mktemp -d) || exit 1
 job=
 trap '[ -z "$job" ] || kill "$job" 2>/dev/null; rm -rf "$work"' EXIT
-failures=0
 cd "$work" || exit 1
 export PATH="$build/bin:$PATH"
 name=status-test-$$
-
-check()
-{
-    what=$1
-    shift
-    if "$@"; then
-        echo "ok   $what"
-    else
-        echo "FAIL $what"
-        for file in out err log; do [ -s $file ] && sed "s/^/     $file: /" $file | head -20; done
-        failures=$((failures + 1))
-    fi
-}
+. "$checks"
 
 run()
 {
