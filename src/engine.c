@@ -309,18 +309,14 @@ static motetResult_t make_ready(struct motet_run *run)
         return motet_comm_fault(comm, result);
     note_choice(run);
     motet_flat_learn(comm, call, &run->reduction, run->plan);
-    INFO(MOTET_LOG_COLL,
-         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", call->name,
-         (unsigned long)run->seq, call->send, call->recv, call->count, call->dtype, call->op, call->root, (void *)comm,
-         comm->nranks, run->plan->algorithm->name);
+    motet_ticket_say(comm, run->seq, call, run->plan->algorithm);
     return motetSuccess;
 }
 
 static struct motet_ticket take_ticket(motetComm_t comm, const struct motet_call *call)
 {
-    struct motet_record record = motet_ticket_record(call);
-    record.counts_hash = motet_ticket_counts(call, comm->nranks);
-    return motet_ticket_take(comm, &record, motet_ticket_fingerprint(call, comm->nranks));
+    struct motet_record record = motet_ticket_record(call, comm->nranks);
+    return motet_ticket_take(comm, &record, motet_ticket_fingerprint(call, record.counts_hash));
 }
 
 /* A run of a call that has its number, or gets it here (ticket NULL). */
@@ -652,15 +648,7 @@ motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *f
     motetResult_t result = motet_flat_run(flat, comm, send, recv, &wait, &state);
     if (result != motetInProgress)
         return result; /* it has not slept: nothing to take back */
-    const struct motet_flat_key *key = &flat->key;
-    const struct motet_call call = {.collective = key->collective,
-                                    .name = flat->name,
-                                    .send = send,
-                                    .recv = recv,
-                                    .count = key->count,
-                                    .dtype = key->dtype,
-                                    .op = key->op,
-                                    .root = key->root};
+    const struct motet_call call = motet_flat_call(flat, send, recv);
     return go_on(comm, &call, &state, &wait);
 }
 

@@ -61,6 +61,19 @@ struct motet_flat *motet_flat_of(motetComm_t comm, const struct motet_call *call
     return is_simple(call) ? motet_flat_find(comm, &key) : NULL;
 }
 
+struct motet_call motet_flat_call(const struct motet_flat *flat, const void *send, void *recv)
+{
+    const struct motet_flat_key *key = &flat->key;
+    return (struct motet_call){.collective = key->collective,
+                               .name = flat->name,
+                               .send = send,
+                               .recv = recv,
+                               .count = key->count,
+                               .dtype = key->dtype,
+                               .op = key->op,
+                               .root = key->root};
+}
+
 /* ---- Learning ---- */
 
 static bool all_mapped(const motetComm_t comm, const struct motet_plan *plan)
@@ -154,7 +167,7 @@ static void free_loop(struct motet_flat_loop *loop)
 static struct motet_record make_record(const struct motet_call *call, const struct motet_plan *plan,
                                        enum motet_record_protocol protocol)
 {
-    struct motet_record record = motet_ticket_record(call);
+    struct motet_record record = motet_ticket_record(call, plan->nranks);
     record.algorithm = (uint16_t)(plan->algorithm - motet_algorithms);
     record.protocol = (uint8_t)protocol;
     record.transports = plan->transports;
@@ -180,7 +193,7 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
     loop->plan = plan;
     loop->nsteps = plan->nsteps;
     loop->reduction = *reduction;
-    loop->fingerprint = motet_ticket_fingerprint(call, comm->nranks);
+    loop->fingerprint = motet_ticket_fingerprint(call, 0); /* no counts by rank */
     loop->payload = call->count * reduction->size * (size_t)motet_collective_nblocks(call->collective, comm->nranks);
     loop->inline_bytes = motet_tune_protocols(comm->tuner, call->collective) & MOTET_PROTO_LL ? MOTET_INLINE : 0;
     for (int i = 0; i < plan->nsteps; i++) {
@@ -213,7 +226,9 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
     struct motet_flat_key key = key_of(call);
     if (atomic_load_explicit(&motet_steps_on, memory_order_relaxed)) /* the loop has no steps to note */
         return;
-    if (!is_simple(call) || call->count > FLAT_BYTES_MAX || motet_flat_find(comm, &key) || !is_flat(comm, plan))
+    /* The bound spares calls that are too long the making of a loop, each time: no chunk is shorter than its part of the block. */
+    if (!is_simple(call) || call->count > FLAT_BYTES_MAX / reduction->size * (size_t)plan->parts || motet_flat_find(comm, &key) ||
+        !is_flat(comm, plan))
         return;
     if (!comm->flats)
         comm->flats = calloc(1, sizeof *comm->flats);
@@ -377,14 +392,6 @@ static void finish(const struct context *c, const struct motet_ticket *ticket)
     motet_timing_count(c->comm, c->loop->plan->algorithm->collective, c->loop->plan->moved, c->loop->payload, 1);
 }
 
-static void say(const struct motet_flat *flat, motetComm_t comm, const void *send, const void *recv, uint64_t seq)
-{
-    INFO(MOTET_LOG_COLL,
-         "%s: opCount %lx sendbuff %p recvbuff %p count %zu datatype %d op %d root %d comm %p [nranks=%d] algorithm %s", flat->name,
-         (unsigned long)seq, send, recv, flat->key.count, flat->key.dtype, flat->key.op, flat->key.root, (void *)comm, comm->nranks,
-         flat->loop->plan->algorithm->name);
-}
-
 motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const void *send, void *recv, struct motet_wait *wait,
                              struct motet_flat_state *state)
 {
@@ -424,7 +431,9 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
             return motetInProgress;
     }
     finish(&c, ticket);
-    if (motet_log_on(MOTET_LOG_INFO, MOTET_LOG_COLL))
-        say(flat, comm, send, recv, ticket->seq);
+    if (motet_log_on(MOTET_LOG_INFO, MOTET_LOG_COLL)) {
+        const struct motet_call call = motet_flat_call(flat, send, recv);
+        motet_ticket_say(comm, ticket->seq, &call, loop->plan->algorithm);
+    }
     return motetSuccess;
 }

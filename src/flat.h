@@ -74,6 +74,9 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
 /* A call like it has passed all checks: what the API may assume of the next. */
 void motet_flat_check(struct motet_flat *flat, const struct motet_call *call);
 
+/* The call that a short way stands for. */
+struct motet_call motet_flat_call(const struct motet_flat *flat, const void *send, void *recv);
+
 /* Runs a call. motetInProgress: a peer is late, or calls something else; the engine goes on from `state` (motet_engine_run_flat does). */
 motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, const void *send, void *recv, struct motet_wait *wait,
                              struct motet_flat_state *state);

@@ -11,16 +11,17 @@ struct motet_ticket {
     struct motet_record *record;
 };
 
-/* Hash of the counts by rank that all know; 0 where there are none. */
-uint32_t motet_ticket_counts(const struct motet_call *call, int nranks);
+/* The record of the call as it starts: all but its number, history and times. */
+struct motet_record motet_ticket_record(const struct motet_call *call, int nranks);
 
-/* What all ranks must agree on, in one word: collective, counts, datatype, operation, root, size of the group. */
-uint64_t motet_ticket_fingerprint(const struct motet_call *call, int nranks);
-
-/* The record of the call as it starts: all but its number, history, times, and (v-variants) the hash of its counts. */
-struct motet_record motet_ticket_record(const struct motet_call *call);
+/* What all ranks must agree on, in one word: collective, counts (their hash from the record), datatype, operation, root, size of the
+ * group. */
+uint64_t motet_ticket_fingerprint(const struct motet_call *call, uint32_t counts_hash);
 
 /* Takes the next number of the communicator, mixes the fingerprint into its history, writes the record. */
 struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint);
+
+/* The line that NCCL prints of each call. */
+void motet_ticket_say(motetComm_t comm, uint64_t seq, const struct motet_call *call, const struct motet_algorithm *algorithm);
 
 #endif
