@@ -5,7 +5,6 @@
 #ifndef MOTET_TESTS_FAULTS_ARENA_H
 #define MOTET_TESTS_FAULTS_ARENA_H
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "entries.h"
 #include "work.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -87,17 +87,6 @@ static inline void arena_sleep(double seconds)
 {
     struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
     nanosleep(&time, NULL);
-}
-
-static inline int arena_entries(const char *directory)
-{
-    DIR *open = opendir(directory);
-    int n = 0;
-    while (open && readdir(open))
-        n++;
-    if (open)
-        closedir(open);
-    return n;
 }
 
 static inline int arena_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -266,8 +255,8 @@ static inline void arena_measure(struct arena *arena, int first, int n, int fds,
 {
     int left_fds = 0, left_threads = 0;
     for (int i = 0; i < 600; i++) {
-        left_fds = arena_entries("/proc/self/fd") - fds;
-        left_threads = ARENA_SANITIZED ? 0 : arena_entries("/proc/self/task") - threads;
+        left_fds = count_entries("/proc/self/fd") - fds;
+        left_threads = ARENA_SANITIZED ? 0 : count_entries("/proc/self/task") - threads;
         if (left_fds <= 0 && left_threads <= 0)
             break;
         arena_sleep(0.005);
@@ -299,7 +288,7 @@ static inline void arena_process(struct arena *arena, int first)
     }
     if (arena->place == ARENA_NETNS && !arena_enter_host(arena_host_of(arena, first)))
         _exit(99);
-    int fds = arena_entries("/proc/self/fd"), threads = arena_entries("/proc/self/task");
+    int fds = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     if (arena->prepare)
         arena->prepare(arena, first);
     for (int i = 0; i < n; i++) {

@@ -396,7 +396,7 @@ static bool run(uint64_t seed, bool hosts)
     struct arena arena;
     struct plan plan;
     invent(seed, hosts, &arena, &plan);
-    int files = arena_entries("/dev/shm");
+    int files = count_entries("/dev/shm");
     signal(SIGUSR1, on_storm); /* the ranks inherit it */
     double deadline_s = arena_now() + 60 * (ARENA_SANITIZED ? 4 : 1);
     bool good = arena_start(&arena);
@@ -408,7 +408,7 @@ static bool run(uint64_t seed, bool hosts)
     if (plan.kind == CUT)
         for (int i = 0; i < 2; i++)
             arena_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
-    if (arena_entries("/dev/shm") > files)
+    if (count_entries("/dev/shm") > files)
         good = complain(&arena, &plan, 0, "files are left in /dev/shm");
     tally.runs++;
     tally.failed += !good;

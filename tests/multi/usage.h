@@ -3,25 +3,13 @@
 #ifndef MOTET_TESTS_MULTI_USAGE_H
 #define MOTET_TESTS_MULTI_USAGE_H
 
-#include <dirent.h>
-
+#include "entries.h"
 #include "world.h"
 
 struct usage {
     int fds, threads, maps;
     long rss_kb;
 };
-
-static inline int usage_count_entries(const char *directory)
-{
-    DIR *open = opendir(directory);
-    int n = 0;
-    while (open && readdir(open))
-        n++;
-    if (open)
-        closedir(open);
-    return n;
-}
 
 static inline int usage_count_lines(const char *path)
 {
@@ -48,8 +36,8 @@ static inline long usage_resident_kb(void)
 
 static inline struct usage usage_measure(void)
 {
-    return (struct usage){usage_count_entries("/proc/self/fd"), usage_count_entries("/proc/self/task"),
-                          usage_count_lines("/proc/self/maps"), usage_resident_kb()};
+    return (struct usage){count_entries("/proc/self/fd"), count_entries("/proc/self/task"), usage_count_lines("/proc/self/maps"),
+                          usage_resident_kb()};
 }
 
 /* Whether the process looks as it did, but for 2 MB: of the heap, and of stacks of threads that overlapped. Threads, and links to processes

@@ -23,6 +23,7 @@
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/root.h"
+#include "entries.h"
 
 #define RANKS_MAX      64
 #define RANK_LIMIT_S   60
@@ -54,17 +55,6 @@ static inline struct outcome *outcomes_new(int nranks)
     for (int rank = 0; rank < nranks; rank++)
         outcomes[rank].result = RANK_UNSTARTED;
     return outcomes;
-}
-
-static inline int count_entries(const char *path)
-{
-    int count = 0;
-    DIR *entries = opendir(path);
-    while (entries && readdir(entries))
-        count++;
-    if (entries)
-        closedir(entries);
-    return count;
 }
 
 /* Whether all roots of this process have ended within the time, their threads included: a fork while a thread exits may take a
