@@ -87,24 +87,27 @@ static bool exit_status(int pidfd, int *status)
     return zombie_status(pidfd, status);
 }
 
+/* In the words of the launcher (tools/death.c), so that a cause reads the same whoever told it. */
 static void describe(int status, struct motet_obituary *obituary)
 {
     int64_t limit;
     obituary->orderly = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!WIFSIGNALED(status)) {
-        snprintf(obituary->text, sizeof(obituary->text), "exited with status %d", WEXITSTATUS(status));
+        snprintf(obituary->text, sizeof(obituary->text), "exited with code %d", WEXITSTATUS(status));
         return;
     }
     int number = WTERMSIG(status);
-    int used = snprintf(obituary->text, sizeof(obituary->text), "killed by signal %d (%s)", number, strsignal(number));
+    const char *name = sigabbrev_np(number);
+    int used = name ? snprintf(obituary->text, sizeof(obituary->text), "killed by SIG%s", name)
+                    : snprintf(obituary->text, sizeof(obituary->text), "killed by signal %d", number);
     /* The group is this process's: ranks of one host share it unless a wrapper moved them. */
     if (number != SIGKILL || kills_at_start < 0 || motet_cgroup_oom_kills("", &limit) <= kills_at_start)
         return;
     if (limit > 0)
         snprintf(obituary->text + used, sizeof(obituary->text) - (size_t)used,
-                 ", out of memory: the limit of its control group is %lld MB", (long long)(limit >> 20));
+                 ": out of memory, the limit of its control group is %lld MB", (long long)(limit >> 20));
     else
-        snprintf(obituary->text + used, sizeof(obituary->text) - (size_t)used, ", out of memory: the OOM killer was at work");
+        snprintf(obituary->text + used, sizeof(obituary->text) - (size_t)used, ": out of memory, the OOM killer was at work");
 }
 
 /* ---- the launcher ---- */

@@ -69,7 +69,7 @@ check "with --keep-going a failure ends nobody else" run 137 -n 3 --keep-going s
 check "and is said at once" has 'rank 1 (pid [0-9]*, host .*) failed first: it was killed by SIGKILL; the others go on' err
 check "the others have gone on" [ "$(grep -c 'went on' "$work/out")" -eq 2 ]
 check "survivors end by themselves" run 137 -n 3 --keep-going sh -c "$loop" "$build"
-check "and know why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by signal 9' err
+check "and know why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by SIGKILL' err
 check "survivors of a job over TCP end by themselves" run 137 -n 3 --keep-going --env MOTET_SHM_DISABLE=1 sh -c "$loop" "$build"
 check "and know from the launcher why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by SIGKILL' err
 check "restarts come to an end" run 7 -n 2 --max-restarts 1 sh -c 'exit 7'

@@ -209,7 +209,7 @@ static void body_death(struct pair *pair)
     pair_write(pair, "k", 1);
     CHECK(await_death(pair, 5000));
     CHECK(pair->death_ns - start_ns < 2000 * PAIR_MS);
-    CHECK(strstr(pair->cause, "killed by signal") || strstr(pair->cause, "exited") || strstr(pair->cause, "status unknown"));
+    CHECK(strstr(pair->cause, "killed by SIG") || strstr(pair->cause, "exited") || strstr(pair->cause, "status unknown"));
     CHECK(strcmp(pair->cause, pair->endpoint->cause) == 0);
     if (!pair->endpoint->transport->mapped) /* the dead swallow everything */
         for (int i = 0; i < 100; i++)

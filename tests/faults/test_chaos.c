@@ -48,10 +48,10 @@ static const struct kind_row {
     bool ends;         /* the job cannot go on */
     const char *cause; /* what the sentences say where the status can be seen; NULL: no fixed words */
 } kinds[NKINDS] = {
-    [KILL] = {"SIGKILL", EVERYWHERE, true, "killed by signal 9"},
-    [SEGV] = {"SIGSEGV", EVERYWHERE, true, "killed by signal 11"},
-    [ABORT_SIGNAL] = {"abort()", EVERYWHERE, true, "killed by signal 6"},
-    [EXIT_3] = {"exit 3", EVERYWHERE, true, "exited with status 3"},
+    [KILL] = {"SIGKILL", EVERYWHERE, true, "killed by SIGKILL"},
+    [SEGV] = {"SIGSEGV", EVERYWHERE, true, "killed by SIGSEGV"},
+    [ABORT_SIGNAL] = {"abort()", EVERYWHERE, true, "killed by SIGABRT"},
+    [EXIT_3] = {"exit 3", EVERYWHERE, true, "exited with code 3"},
     [EXIT_0] = {"exit 0", EVERYWHERE, true, NULL},
     [COMM_ABORT] = {"CommAbort", EVERYWHERE, true, "aborted"},
     [STOP] = {"SIGSTOP, SIGCONT", EVERYWHERE, false, NULL},
@@ -276,7 +276,7 @@ static bool blames_right(const struct arena *arena, const struct plan *plan, int
         return strstr(text, "rank ") && strstr(text, "(pid ");
     if (plan->kind == EXIT_0)
         return named &&
-               (!has_witness(arena, plan->victim) || strstr(text, "exited with status 0") || strstr(text, "finished normally"));
+               (!has_witness(arena, plan->victim) || strstr(text, "exited with code 0") || strstr(text, "finished normally"));
     /* In the middle of a split one member may have the child, and another one hear of the parent's end first, and leave. */
     if (plan->kind == COMM_ABORT && strcmp(arena->page->ranks[rank].operation, "CommSplit") == 0)
         return (named && strstr(text, cause)) || strstr(text, "left");

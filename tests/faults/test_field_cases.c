@@ -208,7 +208,7 @@ static void test_case_029_rank_that_goes_is_named_by_all_survivors(void **state)
             }
             assert_int_equal(arena_wait(&arena, arena_now() + 60), 0);
             snprintf(pid, sizeof pid, "(pid %d on ", arena.page->ranks[2].pid);
-            const char *words[] = {pid, how == 0 && places[i] != ARENA_TCP ? "killed by signal 9" : "rank "};
+            const char *words[] = {pid, how == 0 && places[i] != ARENA_TCP ? "killed by SIGKILL" : "rank "};
             expect_heard(&arena, 2, places[i] == ARENA_HOSTS ? 5 : 2, words, 2);
             arena_end(&arena);
         }
