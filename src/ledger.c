@@ -215,7 +215,7 @@ void motet_ledger_open(motetComm_t comm, motetComm_t parent, const int32_t *pare
 void motet_ledger_close(motetComm_t comm)
 {
     struct motet_ledger *ledger = comm->ledger;
-    if (ledger && ledger->job == ledger && comm->rank == 0 && motet_report_wanted())
+    if (ledger && comm->rank == 0 && motet_report_wanted())
         write_report(ledger); /* aborted: with what is known */
     pthread_mutex_lock(&lock);
     if (ledger) {
@@ -333,6 +333,12 @@ static struct motet_standing *stand(struct motet_ledger *job)
 
 /* ---- The end ---- */
 
+/* Ledgers of other ranks of the process change `job` when they go. The lock is held. */
+static bool is_unfinished_job(const struct motet_ledger *ledger)
+{
+    return ledger->job == ledger && !ledger->finished;
+}
+
 static bool has_ended(struct motet_ledger *job, int rank)
 {
     motetComm_t comm = job->comm;
@@ -355,10 +361,11 @@ static bool all_have_ended(struct motet_ledger *job)
     return all;
 }
 
+/* Once. */
 static void write_report(struct motet_ledger *job)
 {
     pthread_mutex_lock(&lock);
-    struct motet_standing *standings = job->finished ? NULL : stand(job);
+    struct motet_standing *standings = is_unfinished_job(job) ? stand(job) : NULL;
     job->finished = true;
     pthread_mutex_unlock(&lock);
     if (standings)
@@ -366,34 +373,36 @@ static void write_report(struct motet_ledger *job)
     free(standings);
 }
 
-/* Ranks of this process may be driven by one thread, which destroys them one after the other: they say now what they know. */
+/* Ranks of this process may be driven by one thread, which destroys them one after the other: they say now what they know. The lock is
+ * held. */
 static void show_all(struct motet_ledger *job)
 {
-    pthread_mutex_lock(&lock);
     for (struct motet_ledger *ledger = ledgers; ledger; ledger = ledger->next) {
         if (ledger->id == job->id)
             ledger->compared = motet_account_compare(ledger->comm, ledger->compared);
         if (ledger->id == job->id && ledger->job == ledger)
             show_account(ledger, ledger == job);
     }
-    pthread_mutex_unlock(&lock);
 }
 
 void motet_ledger_finish(motetComm_t comm)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     struct motet_ledger *job = comm->ledger;
-    if (!job || job->job != job || job->finished)
+    bool reports = comm->rank == 0 && motet_report_wanted();
+    if (!job)
         return;
-    show_all(job);
-    if (comm->rank != 0 || comm->nranks < 1 || !motet_report_wanted()) {
-        job->finished = comm->rank != 0;
-        return;
-    }
+    pthread_mutex_lock(&lock);
+    if (is_unfinished_job(job))
+        show_all(job);
+    reports = reports && is_unfinished_job(job);
+    job->finished = job->finished || comm->rank != 0;
+    pthread_mutex_unlock(&lock);
     uint64_t deadline_ns = motet_now_ns() + FINISH_NS;
-    while (!all_have_ended(job) && motet_now_ns() < deadline_ns)
+    while (reports && !all_have_ended(job) && motet_now_ns() < deadline_ns)
         nanosleep(&pause, NULL);
-    write_report(job);
+    if (reports)
+        write_report(job);
 }
 
 /* ---- Questions ---- */
@@ -459,7 +468,7 @@ static void at_exit(void)
     if (motet_process_check_fork() != motetSuccess || pthread_mutex_trylock(&lock) != 0)
         return; /* a child of fork; or another thread is busy here and will not be stopped */
     for (struct motet_ledger *ledger = ledgers; ledger && n < 64; ledger = ledger->next)
-        if (ledger->job == ledger && !ledger->finished)
+        if (is_unfinished_job(ledger))
             jobs[n++] = ledger->comm;
     pthread_mutex_unlock(&lock);
     for (int i = n - 1; i >= 0; i--)

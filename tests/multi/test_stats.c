@@ -13,7 +13,7 @@
 
 static int counts(motetComm_t comm, int rank, int nranks, const void *argument)
 {
-    static float a[65536], b[65536 * 4];
+    static _Thread_local float a[65536], b[65536 * 4];
     motetCommStats_t stats = {.size = sizeof stats};
     (void)argument;
     for (int i = 0; i < 65536; i++)
