@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What "make install" places: the library with its soname, the header, pkg-config and CMake packages, the command and its names.
+# What "make install" places: the library with its soname, the headers, pkg-config and CMake packages, the command and its names.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS motet EXPORT motetTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/motet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/motet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/motet)
 install(EXPORT motetTargets NAMESPACE motet:: DESTINATION ${package_dir})

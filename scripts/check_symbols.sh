@@ -13,7 +13,7 @@ trap 'rm -f "$exported" "$declared"' EXIT
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$exported"
 [ -s "$exported" ] || { echo "$library: exports nothing"; exit 1; }
 # The name is the last word before the parenthesis that follows MOTET_API; MOTET_API's own definition has none.
-tr '\n' ' ' <"$header" | grep -oE 'MOTET_API [A-Za-z_][A-Za-z0-9_ *]*[ *]motet[A-Za-z0-9]+\(' |
+cat "$header" "${header%.h}"/*.h | tr "\n" " " | grep -oE 'MOTET_API [A-Za-z_][A-Za-z0-9_ *]*[ *]motet[A-Za-z0-9]+\(' |
     sed 's/($//; s/.*[ *]//' | sort -u >"$declared"
 [ -s "$declared" ] || { echo "$header: no declarations found"; exit 1; }
 

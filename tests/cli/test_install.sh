@@ -20,7 +20,8 @@ library_dir=$(dirname "$(find "$prefix" -name libmotet.so)")
 test -e "$library_dir/libmotet.so"
 test -h "$library_dir/libmotet.so"
 test -f "$prefix/include/motet.h"
-test "$(find "$prefix/include" -type f | wc -l)" = 1
+(cd include && find . -type f | sort) >"$work/headers"
+(cd "$prefix/include" && find . -type f | sort) | diff "$work/headers" -
 
 cat >"$work/program.c" <<'END'
 #include <motet.h>
