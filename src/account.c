@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "footprint.h"
 #include "straggler.h"
 #include "timing.h"
@@ -222,7 +223,7 @@ void motet_account_look_at_thread(motetComm_t comm, uint64_t now_ns)
     if (thread == 0)
         return;
     snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", thread);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t len = file >= 0 ? read(file, text, sizeof text - 1) : -1;
     if (file >= 0)
         close(file);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -62,7 +63,7 @@ static int replace_file(const char *path, const char *text, size_t len)
 {
     char draft[4096 + 32];
     snprintf(draft, sizeof draft, "%s.%d.part", path, (int)getpid());
-    int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = motet_descriptor_lift(open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (fd < 0)
         return errno;
     int error = write_all(fd, text, len);

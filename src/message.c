@@ -38,7 +38,7 @@ static void keep_files(struct motet_mailbox *box, struct msghdr *header)
         for (int i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + (size_t)i * sizeof(int), sizeof(int));
-            motet_descriptor_keep(fd);
+            fd = motet_descriptor_keep(fd);
             if (box->nfiles < MOTET_MESSAGE_FILES)
                 box->files[box->nfiles++] = fd;
             else

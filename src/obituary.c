@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/descriptor.h"
 #include "base/settings.h"
 
 #define TABLE_NAME "/memfd:motet-deaths" /* as /proc shows the launcher's table */
@@ -42,7 +43,7 @@ static bool read_field(const char *path, const char *key, long *value)
     char line[LINE_BYTES];
     bool found = false;
     size_t len = strlen(key);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     while (file && !found && fgets(line, sizeof(line), file))
         if (strncmp(line, key, len) == 0) {
             *value = strtol(line + len, NULL, 10);
@@ -63,7 +64,7 @@ static bool zombie_status(int pidfd, int *status)
     if (!read_field(path, "Pid:", &pid) || pid <= 0)
         return false;
     snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     bool read = file && fgets(line, sizeof(line), file);
     if (file)
         fclose(file);

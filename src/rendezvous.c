@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "connect.h"
@@ -22,7 +23,7 @@
 
 static int open_descriptors(void)
 {
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *folder = motet_descriptor_list("/proc/self/fd");
     int n = 0;
     if (!folder)
         return 64;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/settings.h"
 
@@ -152,7 +153,7 @@ static void put(const char *path, const char *text, size_t len)
     static _Atomic(_Bool) begun;
     bool to_stderr = !strcmp(path, "-");
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (atomic_exchange(&begun, true) ? O_APPEND : O_TRUNC);
-    int file = to_stderr ? STDERR_FILENO : open(path, flags, 0666);
+    int file = to_stderr ? STDERR_FILENO : motet_descriptor_lift(open(path, flags, 0666));
     int error = file < 0 ? errno : write_all(file, text, len);
     if (file >= 0 && !to_stderr && close(file) != 0 && !error)
         error = errno;

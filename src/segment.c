@@ -71,7 +71,7 @@ static pthread_once_t huge_once = PTHREAD_ONCE_INIT;
 static void read_huge_policy(void)
 {
     char text[128] = "";
-    int policy = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    int policy = motet_descriptor_lift(open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC));
     if (policy < 0)
         return;
     ssize_t len = read(policy, text, sizeof(text) - 1);

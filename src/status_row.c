@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/os.h"
 #include "call_text.h"
 #include "segment.h"
@@ -23,7 +24,7 @@ bool motet_status_process(int pid, uint64_t *start_ticks, char *state)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t len = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0)
         close(fd);

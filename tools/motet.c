@@ -2,6 +2,7 @@
  * The `motet` program: a table of commands and the choice among them, by the first argument or by the name that the program was
  * started under (all_reduce_perf and the like). It knows nothing about what a command does. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,8 +75,18 @@ static int finish(int code)
     return code;
 }
 
+/* Started without 0, 1 or 2, the next file would take their place and get the output. These take it, and refuse like a closed one. */
+static void fill_standard_streams(void)
+{
+    static const int refusing[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", refusing[fd]) != fd)
+            return;
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_streams();
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "motet";
     size_t len = strlen(name);

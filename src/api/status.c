@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/net.h"
 #include "base/os.h"
@@ -29,7 +30,7 @@ static int open_segment(int pid)
 {
     char path[64 + 256], target[128];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *folder = opendir(path);
+    DIR *folder = motet_descriptor_list(path);
     int fd = -1, error = ENOENT;
     if (!folder)
         return -1;
@@ -38,7 +39,7 @@ static int open_segment(int pid)
         ssize_t len = readlink(path, target, sizeof target - 1);
         if (len < (ssize_t)strlen(SEGMENT_LINK) || strncmp(target, SEGMENT_LINK, strlen(SEGMENT_LINK)) != 0)
             continue;
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
         error = fd < 0 ? errno : 0;
     }
     closedir(folder);
@@ -67,7 +68,7 @@ motetResult_t motetStatusProcesses(int **pids, int *n)
         return motet_fail(motetInvalidArgument, "StatusProcesses: a pointer is NULL");
     *pids = NULL;
     *n = 0;
-    DIR *folder = opendir("/proc");
+    DIR *folder = motet_descriptor_list("/proc");
     if (!folder)
         return motet_fail(motetSystemError, "StatusProcesses: /proc cannot be read: %s", strerror(errno));
     bool room = true;
@@ -99,7 +100,7 @@ static int connect_to(const char *segment)
     motet_status_socket_name((const uint8_t *)segment, name);
     memcpy(address.sun_path + 1, name, strlen(name));
     socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = motet_descriptor_lift(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     struct ucred peer;
     socklen_t peer_len = sizeof peer;
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, len) == 0 &&

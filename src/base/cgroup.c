@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
+
 /* A hierarchy that has a controller: where it is mounted, which of its groups the mount shows, which group is ours. */
 struct hierarchy {
     const char *controller; /* "cpu", "memory" */
@@ -20,7 +22,7 @@ struct hierarchy {
 /* The first line of a file into buf, without its newline; false if there is none. */
 static bool first_line(const char *path, char *buf, size_t size)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     bool found = file && fgets(buf, (int)size, file);
     if (file)
         fclose(file);
@@ -44,7 +46,7 @@ static bool find_group(const char *root, struct hierarchy *hierarchy)
     char path[PATH_MAX], line[PATH_MAX + 256];
     bool found = false;
     snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     while (file && !found && fgets(line, sizeof(line), file)) {
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group)
@@ -67,7 +69,7 @@ static bool find_mount(const char *root, struct hierarchy *hierarchy)
     char path[PATH_MAX], line[3 * PATH_MAX];
     bool found = false;
     snprintf(path, sizeof(path), "%s/proc/self/mountinfo", root);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     while (file && !found && fgets(line, sizeof(line), file)) {
         char type[64], options[1024] = "";
         char *tail = strstr(line, " - ");
@@ -169,7 +171,7 @@ static int64_t number_in(const char *folder, const char *name, const char *key)
     int64_t value = -1;
     size_t len = strlen(key);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     while (file && value < 0 && fgets(line, sizeof(line), file))
         if (strncmp(line, key, len) == 0 && sscanf(line + len, "%" SCNd64, &value) != 1)
             value = -1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A bit per descriptor number, without locks, because the child of a fork in a threaded process may take none. Numbers beyond the map
- * are not remembered: their copies in children stay open, as in any program. */
+ * Where every descriptor of the library passes. Those to remember have a bit per number, without locks, because the child of a fork in a
+ * threaded process may take none. Numbers beyond the map are not remembered: their copies in children stay open, as in any program. */
 #include "base/descriptor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +19,37 @@ static bool in_map(int fd)
     return fd >= 0 && fd < DESCRIPTORS_MAX;
 }
 
+int motet_descriptor_lift(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return lifted;
+}
+
+FILE *motet_descriptor_read(const char *path)
+{
+    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
+DIR *motet_descriptor_list(const char *path)
+{
+    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder && fd >= 0)
+        close(fd);
+    return folder;
+}
+
 int motet_descriptor_keep(int fd)
 {
+    fd = motet_descriptor_lift(fd);
     if (in_map(fd))
         atomic_fetch_or_explicit(&kept[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
     return fd;

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The long-lived descriptors of the library, so that a forked child can close its copies: a copy in a child keeps a connection open
- * whose owner is dead. (Close-on-exec covers only exec.) */
+ * Descriptors of the library. None of them may be 0, 1 or 2, even where the program has closed those: its next printf would go into a
+ * socket, and its next close would cut a connection. The long-lived ones are remembered, so that a forked child can close its copies: a copy
+ * in a child keeps a connection open whose owner is dead. (Close-on-exec covers only exec.) */
 #ifndef MOTET_BASE_DESCRIPTOR_H
 #define MOTET_BASE_DESCRIPTOR_H
 
-/* Remembers fd and returns it; negative values pass through (errno too). Any thread. */
+#include <dirent.h>
+#include <stdio.h>
+
+/* Every descriptor passes here, on the line that opens it. One of 0 to 2 is closed and comes back as a higher one, with close-on-exec; -1 and
+ * errno (EMFILE) when there is none. Others, and negative values (errno too), pass through. Any thread. */
+int motet_descriptor_lift(int fd);
+
+/* fopen for reading and opendir, with a lifted descriptor. NULL and errno: not possible. */
+FILE *motet_descriptor_read(const char *path);
+DIR *motet_descriptor_list(const char *path);
+
+/* Lifts fd, remembers it and returns it; negative values pass through (errno too). Any thread. */
 int motet_descriptor_keep(int fd);
 
 /* Forgets and closes a descriptor that was kept (once: what a fork closed is left alone); negative values are ignored. errno is

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -246,7 +247,7 @@ void motet_interface_toward(const union motet_address *peer, union motet_address
     memset(local, 0, sizeof(*local));
     if (peer->any.sa_family != AF_INET && peer->any.sa_family != AF_INET6)
         return;
-    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = motet_descriptor_lift(socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return;
     union motet_address target = *peer;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Listening sockets, confined to MOTET_PORT_RANGE, and who holds a port that is taken. */
+#include "base/descriptor.h"
 #include "base/net.h"
 
 #include <ctype.h>
@@ -52,7 +53,7 @@ static unsigned long find_inode(const char *table, const union motet_address *ad
     memcpy(words, nwords == 1 ? (const void *)&address->in.sin_addr : &address->in6.sin6_addr, 4u * (unsigned)nwords);
     for (int i = 0; i < nwords; i++)
         snprintf(wanted + 8 * i, sizeof(wanted) - 8u * (unsigned)i, "%08X", words[i]);
-    FILE *file = fopen(table, "re");
+    FILE *file = motet_descriptor_read(table);
     if (!file)
         return 0;
     unsigned long found = 0;
@@ -74,7 +75,7 @@ static bool process_holds(const char *pid, const char *target)
 {
     char path[300], link[64];
     snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
-    DIR *descriptors = opendir(path);
+    DIR *descriptors = motet_descriptor_list(path);
     if (!descriptors)
         return false;
     bool holds = false;
@@ -91,7 +92,7 @@ static void read_process_name(const char *pid, char name[32])
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     if (file && fgets(name, 32, file))
         name[strcspn(name, "\n")] = '\0';
     if (file)
@@ -104,7 +105,7 @@ static unsigned long long start_time(const char *pid)
     char path[64], text[1024];
     unsigned long long ticks = ULLONG_MAX;
     snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     char *name_end = file && fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
     if (name_end)
         sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks);
@@ -125,7 +126,7 @@ int motet_net_holder(const union motet_address *address, char name[32])
         return 0;
     char target[64];
     snprintf(target, sizeof(target), "socket:[%lu]", inode);
-    DIR *processes = opendir("/proc");
+    DIR *processes = motet_descriptor_list("/proc");
     if (!processes)
         return 0;
     int pid = 0;
@@ -148,7 +149,7 @@ int motet_net_holder(const union motet_address *address, char name[32])
 static int try_listen(const union motet_address *address, int *fd)
 {
     int on = 1;
-    *fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *fd = motet_descriptor_lift(socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (*fd < 0)
         return errno;
     /* A fixed port must not wait for old connections' TIME_WAIT; two listeners still exclude each other on Linux. */

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "base/text.h"
@@ -200,7 +201,8 @@ static void open_file(const char *pattern)
     struct stat file;
     bool is_own;
     expand_path(pattern, log_path, sizeof(log_path), &is_own);
-    int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | (is_own ? O_TRUNC : 0), 0644);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | (is_own ? O_TRUNC : 0);
+    int fd = motet_descriptor_lift(open(log_path, flags, 0644));
     if (fd < 0 || fstat(fd, &file) != 0) {
         int cause = errno;
         if (fd >= 0)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/os.h"
 
@@ -125,7 +126,7 @@ motetResult_t motet_net_accept(int listener, int *fd, union motet_address *peer)
     do {
         len = sizeof(*peer);
         memset(peer, 0, sizeof(*peer));
-        *fd = accept4(listener, &peer->any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        *fd = motet_descriptor_lift(accept4(listener, &peer->any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
     } while (*fd < 0 && errno == EINTR);
     if (*fd < 0 && !is_connection_error(errno))
         return motet_fail_quiet(motetSystemError, "cannot accept connections: %s", strerror(errno));
@@ -139,7 +140,7 @@ motetResult_t motet_net_accept(int listener, int *fd, union motet_address *peer)
 motetResult_t motet_net_connect_start(const union motet_address *address, int *fd, bool *pending)
 {
     *pending = false;
-    *fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *fd = motet_descriptor_lift(socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (*fd < 0)
         return motet_fail_quiet(motetSystemError, "cannot make a socket: %s", strerror(errno));
     motet_net_tune(*fd);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -73,7 +74,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static void read_line(const char *path, char *buf, size_t size)
 {
     ssize_t got = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
     if (fd >= 0) {
         got = read(fd, buf, size - 1);
         close(fd);
@@ -162,9 +163,9 @@ motetResult_t motet_memfd(const char *name, size_t len, int *fd)
             motetSystemError,
             "shared memory \"%s\" needs %zu bytes, more than this process's file size limit of %llu: raise it (ulimit -f)", name,
             len, (unsigned long long)limit.rlim_cur);
-    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    int file = motet_descriptor_lift(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
     if (file < 0 && errno == EINVAL) /* kernels before 6.3 */
-        file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        file = motet_descriptor_lift(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (file < 0)
         return motet_fail(motetSystemError, "shared memory \"%s\" could not be made (memfd_create): %s", name, strerror(errno));
     if (ftruncate(file, (off_t)len) != 0) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "boot/boot.h"
@@ -54,7 +55,7 @@ static motetResult_t put(struct motet_boot *boot, const char *key, const void *v
     (void)deadline_ns;
     snprintf(name, sizeof(name), "%s%s", prefix, key);
     snprintf(aside, sizeof(aside), "%stmp.%s.%.30s.%d", prefix, key, motet_host_name(), (int)getpid());
-    int fd = openat(directory->fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = motet_descriptor_lift(openat(directory->fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd < 0)
         return failed(boot, "create", aside, errno);
     int cause = write_all(fd, value, len);
@@ -104,7 +105,7 @@ static motetResult_t get(struct motet_boot *boot, const char *key, void **value,
     *value = NULL;
     snprintf(name, sizeof(name), "%s%s", prefix, key);
     for (uint64_t pause_ns = POLL_FIRST_NS;; pause_ns = pause_ns * 2 < POLL_LONGEST_NS ? pause_ns * 2 : POLL_LONGEST_NS) {
-        int fd = openat(directory->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        int fd = motet_descriptor_lift(openat(directory->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
         if (fd >= 0) {
             motetResult_t result = read_file(boot, name, fd, value, len);
             close(fd);
@@ -122,7 +123,7 @@ static motetResult_t get(struct motet_boot *boot, const char *key, void **value,
 /* A second descriptor for listing: reading a directory moves its position. */
 static DIR *list(const struct directory *directory)
 {
-    int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = motet_descriptor_lift(openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
     if (!entries && fd >= 0)
         close(fd);
@@ -178,7 +179,7 @@ static motetResult_t open_directory(struct motet_boot *boot, const char *path)
     struct directory *directory = boot->state;
     snprintf(directory->path, sizeof(directory->path), "%s", path);
     bool made = mkdir(path, 0700) == 0;
-    directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    directory->fd = motet_descriptor_lift(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory->fd < 0)
         return motet_fail(motetSystemError, "rank %d: cannot open the directory %.200s: %s", boot->rank, path, strerror(errno));
     return made ? put(boot, made_key, "", 0, boot->deadline_ns) : motetSuccess;

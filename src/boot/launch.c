@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "boot/frame.h"
@@ -201,7 +202,7 @@ static bool read_process(int pid, char name[32], int *parent, unsigned long long
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = motet_descriptor_read(path);
     size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
     if (file)
         fclose(file);

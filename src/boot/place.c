@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "boot/root.h"
 
@@ -67,7 +68,7 @@ static bool is_local(const union motet_address *address)
 {
     union motet_address any_port = *address;
     motet_address_set_port(&any_port, 0);
-    int fd = socket(address->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = motet_descriptor_lift(socket(address->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     bool local = fd >= 0 && bind(fd, &any_port.any, motet_address_len(&any_port)) == 0;
     if (fd >= 0)
         close(fd);

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -505,8 +506,8 @@ motetResult_t motet_root_start(struct motet_root_place *place, const struct mote
     pthread_mutex_init(&root->lock, NULL);
     root->secret = place->secret;
     root->options = *options;
-    root->epoll = epoll_create1(EPOLL_CLOEXEC);
-    root->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    root->epoll = motet_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    root->wake = motet_descriptor_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
     motetResult_t result = motetSuccess;
     if (root->epoll < 0 || root->wake < 0 || epoll_ctl(root->epoll, EPOLL_CTL_ADD, root->wake, &event) < 0)

@@ -97,7 +97,7 @@ static int shm_dial(const struct motet_process *me, const struct motet_process *
         return -ENOENT;
     socklen_t len = address_of(peer, &address);
     snprintf(where, MOTET_WHERE_MAX, "@%.100s", address.sun_path + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = motet_descriptor_lift(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -errno;
     if (connect(fd, (struct sockaddr *)&address, len) == 0)

@@ -163,7 +163,7 @@ static int socket_dial(const struct motet_process *me, const struct motet_proces
     if (!pick_address(me, peer, index, &address))
         return -ENOENT;
     motet_address_host_port(&address, where);
-    int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = motet_descriptor_lift(socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -errno;
     if (connect(fd, &address.any, motet_address_len(&address)) == 0 || errno == EINPROGRESS || errno == EINTR)
