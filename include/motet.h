@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "motet/explain.h"
 #include "motet/observe.h"
 #include "motet/types.h"
 

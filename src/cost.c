@@ -55,8 +55,10 @@ static struct model make_model(const struct motet_shape *shape, const struct mot
     };
 }
 
-static int host_of(const struct motet_shape *shape, int position)
+static int host_of(const struct motet_cost_world *world, const struct motet_shape *shape, int position)
 {
+    if (world->host)
+        return world->host[position];
     int low = 0, high = shape->nhosts;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
@@ -120,7 +122,7 @@ void motet_cost_volume(const struct motet_schedule *schedule, const struct motet
                        const struct motet_cost_load *load, struct motet_cost_volume *volume)
 {
     struct model model = make_model(shape, world, load, motet_schedule_nchunks(schedule));
-    int p = schedule->position, nranks = schedule->nranks, host = host_of(shape, p);
+    int p = schedule->position, nranks = schedule->nranks, host = host_of(world, shape, p);
     *volume = (struct motet_cost_volume){0};
     for (int s = 0; s < schedule->nsteps; s++) {
         const struct motet_step *step = &schedule->steps[s];
@@ -132,9 +134,9 @@ void motet_cost_volume(const struct motet_schedule *schedule, const struct motet
         volume->received += work.receives * work.in;
         volume->core += work.core;
         for (int i = 0; i < work.sends; i++)
-            volume->sent_net += host_of(shape, motet_peers_at(step->to, i, p, nranks)) != host ? work.out : 0;
+            volume->sent_net += host_of(world, shape, motet_peers_at(step->to, i, p, nranks)) != host ? work.out : 0;
         for (int i = 0; i < work.receives; i++)
-            volume->received_net += host_of(shape, motet_peers_at(step->from, i, p, nranks)) != host ? work.in : 0;
+            volume->received_net += host_of(world, shape, motet_peers_at(step->from, i, p, nranks)) != host ? work.in : 0;
     }
 }
 
@@ -162,15 +164,18 @@ struct timing {
     double crowd;        /* ranks that share one core, at least 1 */
     double *first, *all; /* per step: when its first piece, and everything, has come from its round and its senders */
     int32_t *pending;    /* per step: messages not there yet, + 1 while its round is closed */
-    double *free_at, *work, *round_done;  /* per position: core is free; work so far; last step of the open round */
-    int32_t *left;                        /* per position: steps of the open round that have not run */
-    int32_t *host;                        /* of a position */
-    double *out_free, *in_free, *carried; /* per host: its link is free, each way; time it was busy outwards */
-    int32_t *events, nevents;             /* a heap */
+    double *free_at, *work, *round_done;                 /* per position: core is free; work so far; last step of the open round */
+    int32_t *left;                                       /* per position: steps of the open round that have not run */
+    int32_t *host;                                       /* of a position */
+    double *out_free, *in_free, *carried;                /* per host: its link is free, each way; time it was busy outwards */
+    double *rank_out_free, *rank_in_free, *rank_carried; /* the same for a position's own link */
+    const struct motet_cost_timeline *timeline;          /* NULL: nobody asked */
+    int32_t *events, nevents;                            /* a heap */
     int32_t *waiting,
         *nwaiting; /* per position, from its first step on: a heap of steps that wait for the core, the first listed on top */
     int32_t *busy; /* per position: the core runs a step; the event of its end is to come */
     double done;   /* the last step so far */
+    int nhosts;
 };
 
 static double event_time(const struct timing *timing, int event)
@@ -247,27 +252,51 @@ static void open_round(struct timing *timing, int p, int first, double at)
     }
 }
 
-/* One message of `bytes` from a step with these times to step g. */
-static void deliver(struct timing *timing, int from_host, int g, double head, double tail, double bytes)
+/* A message takes a link as soon as it is free. Returns when; *tail: its last byte is over. */
+static double cross(double *link_free, double begin, double on_wire, double *tail)
+{
+    later(link_free, begin);
+    begin = *link_free;
+    *link_free += on_wire;
+    later(tail, *link_free);
+    return begin;
+}
+
+static double piece_of(const struct motet_cost_machine *machine, double on_wire, double bytes)
+{
+    return bytes > machine->piece_bytes ? on_wire * machine->piece_bytes / bytes : on_wire;
+}
+
+/* Message m of `bytes` from a step of position p with these times. */
+static void deliver(struct timing *timing, int p, int m, double head, double tail, double bytes)
 {
     const struct motet_cost_machine *machine = timing->model->machine;
-    int to_host = timing->host[timing->graph->position[g]];
+    int g = timing->graph->out[m], to = timing->graph->position[g], from_host = timing->host[p], to_host = timing->host[to];
     enum motet_link_class class = link_class(timing->model, from_host, to_host);
-    double latency = machine->link[class].latency_ns;
+    double latency = machine->link[class].latency_ns, rank_speed = machine->link[class].rank_bytes_per_ns;
+    double on_rank_wire = rank_speed > 0 ? bytes / rank_speed : 0, begin = head;
     if (timing->crowd > 1)
         latency += machine->switch_ns * timing->crowd;
+    if (rank_speed > 0) {
+        begin = cross(&timing->rank_out_free[p], head, on_rank_wire, &tail);
+        timing->rank_carried[p] += on_rank_wire;
+        head = begin + piece_of(machine, on_rank_wire, bytes);
+    }
     if (class == MOTET_LINK_NET) {
         double on_wire = bytes / machine->link[class].bytes_per_ns;
-        double piece = bytes > machine->piece_bytes ? on_wire * machine->piece_bytes / bytes : on_wire;
-        later(&timing->out_free[from_host], head);
-        head = timing->out_free[from_host] + piece;
-        timing->out_free[from_host] += on_wire;
+        begin = cross(&timing->out_free[from_host], begin, on_wire, &tail);
         timing->carried[from_host] += on_wire;
-        later(&tail, timing->out_free[from_host]);
-        later(&timing->in_free[to_host], head - piece);
-        timing->in_free[to_host] += on_wire;
-        later(&tail, timing->in_free[to_host]);
+        later(&head, begin + piece_of(machine, on_wire, bytes));
+        cross(&timing->in_free[to_host], begin, on_wire, &tail);
     }
+    if (rank_speed > 0) {
+        begin = cross(&timing->rank_in_free[to], begin, on_rank_wire, &tail);
+        later(&head, begin + piece_of(machine, on_rank_wire, bytes));
+    }
+    if (machine->whole)
+        later(&head, tail);
+    if (timing->timeline)
+        timing->timeline->arrived[m] = tail + latency;
     later(&timing->first[g], head + latency);
     later(&timing->all[g], tail + latency);
     one_less(timing, g);
@@ -311,10 +340,16 @@ static void run_step(struct timing *timing, int g)
     timing->work[p] += fixed + moving;
     double tail = timing->all[g] + first_piece;
     later(&tail, timing->free_at[p]);
+    if (machine->whole)
+        head = tail;
+    if (timing->timeline) {
+        timing->timeline->begun[g] = timing->free_at[p] - fixed - moving;
+        timing->timeline->ended[g] = tail;
+    }
     later(&timing->round_done[p], tail);
     later(&timing->done, tail);
     for (int m = graph->out_first[g]; m < graph->out_first[g + 1]; m++)
-        deliver(timing, timing->host[p], graph->out[m], head, tail, work.out);
+        deliver(timing, p, m, head, tail, work.out);
     if (--timing->left[p] == 0)
         open_round(timing, p, graph->round_end[g], timing->round_done[p]);
 }
@@ -340,7 +375,7 @@ static void run_all(struct timing *timing)
 {
     const struct motet_graph *graph = timing->graph;
     for (int p = 0; p < graph->nranks; p++)
-        timing->host[p] = host_of(timing->model->shape, p);
+        timing->host[p] = host_of(timing->model->world, timing->model->shape, p);
     for (int g = 0; g < graph->nsteps; g++)
         timing->pending[g] = 1 + graph->in_first[g + 1] - graph->in_first[g];
     for (int p = 0; p < graph->nranks; p++)
@@ -349,22 +384,51 @@ static void run_all(struct timing *timing)
         handle(timing, heap_pop(timing, timing->events, timing->nevents--, event_is_before));
 }
 
-/* Time of one tile, and what the busiest core or link needs for it: the least time between two tiles. */
-static bool time_tile(const struct model *model, const struct motet_graph *graph, double *tile_ns, double *busiest_ns)
+/* The busiest core or link: the least time between two tiles. */
+static void find_busiest(const struct timing *timing, struct motet_cost_time *time)
+{
+    const double *loads[] = {
+        [MOTET_COST_CORE] = timing->work, [MOTET_COST_RANK_LINK] = timing->rank_carried, [MOTET_COST_HOST_LINK] = timing->carried};
+    for (int resource = MOTET_COST_CORE; resource <= MOTET_COST_HOST_LINK; resource++) {
+        int n = resource == MOTET_COST_HOST_LINK ? timing->nhosts : timing->graph->nranks;
+        for (int k = 0; k < n; k++) {
+            if (loads[resource][k] <= time->busiest_ns)
+                continue;
+            time->busiest_ns = loads[resource][k];
+            time->busiest = (enum motet_cost_resource)resource;
+            time->where = k;
+        }
+    }
+}
+
+/* Time of one tile, and its busiest resource. */
+static bool time_tile(const struct model *model, const struct motet_graph *graph, const struct motet_cost_timeline *timeline,
+                      struct motet_cost_time *time)
 {
     size_t nsteps = (size_t)graph->nsteps + 1, nranks = (size_t)graph->nranks, nhosts = (size_t)model->shape->nhosts;
-    double *times = calloc(2 * nsteps + 3 * nranks + 3 * nhosts, sizeof(*times));
+    for (int p = 0; model->world->host && p < graph->nranks; p++)
+        nhosts = (size_t)model->world->host[p] >= nhosts ? (size_t)model->world->host[p] + 1 : nhosts;
+    double *times = calloc(2 * nsteps + 6 * nranks + 3 * nhosts, sizeof(*times));
     int32_t *numbers = calloc(3 * nsteps + 5 * nranks, sizeof(*numbers));
     bool ok = times && numbers;
     if (ok) {
-        struct timing timing = {.model = model, .graph = graph, .crowd = 1, .first = times, .pending = numbers};
+        struct timing timing = {.model = model,
+                                .graph = graph,
+                                .crowd = 1,
+                                .first = times,
+                                .pending = numbers,
+                                .timeline = timeline,
+                                .nhosts = (int)nhosts};
         if (model->world->ncpus > 0 && model->world->local_ranks > model->world->ncpus)
             timing.crowd = (double)model->world->local_ranks / model->world->ncpus;
         timing.all = times + nsteps;
         timing.free_at = timing.all + nsteps;
         timing.work = timing.free_at + nranks;
         timing.round_done = timing.work + nranks;
-        timing.out_free = timing.round_done + nranks;
+        timing.rank_out_free = timing.round_done + nranks;
+        timing.rank_in_free = timing.rank_out_free + nranks;
+        timing.rank_carried = timing.rank_in_free + nranks;
+        timing.out_free = timing.rank_carried + nranks;
         timing.in_free = timing.out_free + nhosts;
         timing.carried = timing.in_free + nhosts;
         timing.events = numbers + nsteps;
@@ -374,45 +438,57 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
         timing.host = timing.left + nranks;
         timing.busy = timing.host + nranks;
         run_all(&timing);
-        *tile_ns = timing.done;
-        *busiest_ns = 0;
-        for (size_t p = 0; p < nranks; p++)
-            later(busiest_ns, timing.work[p]);
-        for (size_t h = 0; h < nhosts; h++)
-            later(busiest_ns, timing.carried[h]);
+        *time = (struct motet_cost_time){.tile_ns = timing.done, .ntiles = 1, .is_exact = true};
+        find_busiest(&timing, time);
     }
     free(times);
     free(numbers);
     return ok;
 }
 
-/* Times the load tile by tile; two tiles are in flight. */
-static bool time_graph(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
-                       const struct motet_cost_load *load, double *time_ns)
+/* Tiles into which the load is cut, at most world->lane_bytes each. */
+static double tiles_of(const struct motet_graph *graph, const struct motet_cost_world *world, const struct motet_cost_load *load)
 {
     const struct motet_schedule *schedule = &graph->schedules[0];
+    if (world->lane_bytes <= 0 || schedule->stage_chunks <= 0)
+        return 1;
+    double most = world->lane_bytes / schedule->stage_chunks * motet_schedule_nchunks(schedule);
+    if (load->wide_size > load->size)
+        most *= load->size / load->wide_size;
+    return load->bytes > most ? (double)(int64_t)(load->bytes / most) + 1 : 1;
+}
+
+/* Times the load tile by tile; two tiles are in flight. */
+static bool time_graph(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
+                       const struct motet_cost_load *load, struct motet_cost_time *time)
+{
     struct motet_cost_load tile = *load;
-    int nchunks = motet_schedule_nchunks(schedule);
-    double ntiles = 1, tile_ns, busiest_ns;
-    if (world->lane_bytes > 0 && schedule->stage_chunks > 0) {
-        double most = world->lane_bytes / schedule->stage_chunks * nchunks;
-        if (load->wide_size > load->size)
-            most *= load->size / load->wide_size;
-        if (load->bytes > most)
-            ntiles = (double)(int64_t)(load->bytes / most) + 1;
-    }
+    double ntiles = tiles_of(graph, world, load);
     tile.bytes = load->bytes / ntiles;
-    struct model model = make_model(shape, world, &tile, nchunks);
-    if (!time_tile(&model, graph, &tile_ns, &busiest_ns))
+    struct model model = make_model(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
+    if (!time_tile(&model, graph, NULL, time))
         return false;
-    later(&busiest_ns, tile_ns / 2);
-    *time_ns = tile_ns + (ntiles - 1) * busiest_ns;
+    double between = time->busiest_ns;
+    later(&between, time->tile_ns / 2);
+    time->ntiles = ntiles;
+    time->ns = time->tile_ns + (ntiles - 1) * between;
     return true;
 }
 
-/* Time for a shape of few positions: everything is built. */
+bool motet_cost_trace(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
+                      const struct motet_cost_load *load, struct motet_cost_timeline *timeline)
+{
+    struct motet_cost_load tile = *load;
+    struct motet_cost_time time;
+    tile.bytes = timeline->tile_bytes = load->bytes / tiles_of(graph, world, load);
+    struct model model = make_model(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
+    return time_tile(&model, graph, timeline, &time);
+}
+
+/* Times for a shape of few positions: everything is built. */
 static motetResult_t predict_exactly(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
-                                     const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
+                                     const struct motet_cost_world *world, const struct motet_cost_load *load, const double *bytes,
+                                     int nsizes, struct motet_cost_time *times)
 {
     struct motet_schedule *schedules = calloc((size_t)shape->nranks, sizeof(*schedules));
     struct motet_graph graph = {0};
@@ -424,7 +500,12 @@ static motetResult_t predict_exactly(const struct motet_algorithm *algorithm, co
         motet_schedule_expand(&schedules[p]);
         ok = !schedules[p].out_of_memory;
     }
-    ok = ok && motet_graph_build(&graph, schedules, shape->nranks) && time_graph(&graph, shape, world, load, time_ns);
+    ok = ok && motet_graph_build(&graph, schedules, shape->nranks);
+    for (int k = 0; ok && k < nsizes; k++) {
+        struct motet_cost_load sized = *load;
+        sized.bytes = bytes[k];
+        ok = time_graph(&graph, shape, world, &sized, &times[k]);
+    }
     motet_graph_free(&graph);
     for (int p = 0; schedules && p < shape->nranks; p++)
         motet_schedule_free(&schedules[p]);
@@ -436,7 +517,8 @@ static motetResult_t predict_exactly(const struct motet_algorithm *algorithm, co
 
 /* The same world with n positions, a power of two: as many ranks per host as far as at least two hosts remain. */
 static motetResult_t predict_smaller(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int n,
-                                     const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
+                                     const struct motet_cost_world *world, const struct motet_cost_load *load, const double *bytes,
+                                     int nsizes, struct motet_cost_time *times)
 {
     int host_first[EXACT_RANKS_MANY_HOSTS + 1], nhosts = 1;
     while (shape->nhosts > 1 && nhosts < n && (nhosts < 2 || (int64_t)2 * nhosts * shape->nranks <= (int64_t)shape->nhosts * n))
@@ -444,7 +526,7 @@ static motetResult_t predict_smaller(const struct motet_algorithm *algorithm, co
     for (int h = 0; h <= nhosts; h++)
         host_first[h] = h * (n / nhosts);
     struct motet_shape smaller = {.nranks = n, .nhosts = nhosts, .host_first = host_first};
-    return predict_exactly(algorithm, &smaller, world, load, time_ns);
+    return predict_exactly(algorithm, &smaller, world, load, bytes, nsizes, times);
 }
 
 /* What a quantity is at nranks if it is q, h and f at n / 4, n / 2 and n. Each doubling adds growth times what the last one added: 1 for
@@ -460,22 +542,48 @@ static double extrapolate(double q, double h, double f, int n, int nranks)
     return f + added * (nranks - n) / n;
 }
 
+/* Sizes that are continued at once; the last one is 0 bytes: latency and the rest grow differently. */
+#define CONTINUED_SIZES 32
+
+static motetResult_t predict_by_continuing(const struct motet_algorithm *algorithm, const struct motet_shape *shape, int n,
+                                           const struct motet_cost_world *world, const struct motet_cost_load *load,
+                                           const double *bytes, int nsizes, struct motet_cost_time *times)
+{
+    struct motet_cost_time at[3][CONTINUED_SIZES + 1];
+    double sizes[CONTINUED_SIZES + 1] = {0};
+    memcpy(sizes, bytes, (size_t)nsizes * sizeof(*sizes));
+    for (int k = 0; k < 3; k++)
+        TRY(predict_smaller(algorithm, shape, n >> (2 - k), world, load, sizes, nsizes + 1, at[k]));
+    double latency[3] = {at[0][nsizes].ns, at[1][nsizes].ns, at[2][nsizes].ns};
+    for (int s = 0; s < nsizes; s++) {
+        times[s] = at[2][s];
+        times[s].is_exact = false;
+        times[s].ns = extrapolate(latency[0], latency[1], latency[2], n, shape->nranks) +
+                      extrapolate(at[0][s].ns - latency[0], at[1][s].ns - latency[1], at[2][s].ns - latency[2], n, shape->nranks);
+    }
+    return motetSuccess;
+}
+
+motetResult_t motet_cost_predict_sizes(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                                       const struct motet_cost_world *world, const struct motet_cost_load *load,
+                                       const double *bytes, int nsizes, struct motet_cost_time *times)
+{
+    bool crowded = world->ncpus > 0 && world->local_ranks > world->ncpus;
+    int n = crowded ? EXACT_RANKS_CROWDED : shape->nhosts > 1 || world->host ? EXACT_RANKS_MANY_HOSTS : EXACT_RANKS_ONE_HOST;
+    if (shape->nranks <= n)
+        return predict_exactly(algorithm, shape, world, load, bytes, nsizes, times);
+    for (int done = 0; done < nsizes; done += CONTINUED_SIZES) {
+        int some = nsizes - done < CONTINUED_SIZES ? nsizes - done : CONTINUED_SIZES;
+        TRY(predict_by_continuing(algorithm, shape, n, world, load, bytes + done, some, times + done));
+    }
+    return motetSuccess;
+}
+
 motetResult_t motet_cost_predict(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
                                  const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns)
 {
-    bool crowded = world->ncpus > 0 && world->local_ranks > world->ncpus;
-    int n = crowded ? EXACT_RANKS_CROWDED : shape->nhosts > 1 ? EXACT_RANKS_MANY_HOSTS : EXACT_RANKS_ONE_HOST;
-    if (shape->nranks <= n)
-        return predict_exactly(algorithm, shape, world, load, time_ns);
-    /* Latency and the rest grow differently. */
-    struct motet_cost_load nothing = {.bytes = 0, .size = load->size, .wide_size = load->wide_size};
-    double latency[3], rest[3];
-    for (int k = 0; k < 3; k++) {
-        TRY(predict_smaller(algorithm, shape, n >> (2 - k), world, &nothing, &latency[k]));
-        TRY(predict_smaller(algorithm, shape, n >> (2 - k), world, load, &rest[k]));
-        rest[k] -= latency[k];
-    }
-    *time_ns = extrapolate(latency[0], latency[1], latency[2], n, shape->nranks) +
-               extrapolate(rest[0], rest[1], rest[2], n, shape->nranks);
+    struct motet_cost_time time = {0};
+    TRY(motet_cost_predict_sizes(algorithm, shape, world, load, &load->bytes, 1, &time));
+    *time_ns = time.ns;
     return motetSuccess;
 }

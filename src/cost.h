@@ -13,15 +13,17 @@ enum motet_link_class { MOTET_LINK_THREADS, MOTET_LINK_SHARED, MOTET_LINK_NET, M
 /* Speeds of the machines. The default is motet_cost_default; a measurement may replace it if all ranks use the same. */
 struct motet_cost_machine {
     struct {
-        double latency_ns;   /* from the store of the sender to the load of the receiver that sees it */
-        double message_ns;   /* work of either end per message, whatever its size */
-        double bytes_per_ns; /* of one host's link to all others; core bytes bound the classes inside a host */
+        double latency_ns;        /* from the store of the sender to the load of the receiver that sees it */
+        double message_ns;        /* work of either end per message, whatever its size */
+        double bytes_per_ns;      /* of one host's link to all others; core bytes bound the classes inside a host */
+        double rank_bytes_per_ns; /* of one position's own link, each way; 0: no such link */
     } link[MOTET_NLINK_CLASSES];
     double step_ns;              /* interpreting a step */
     double core_bytes_per_ns;    /* loads + stores of one core, all in the last-level cache */
     double combine_bytes_per_ns; /* operands added up; beside loading them */
     double switch_ns;            /* giving the core to another rank, when ranks outnumber cores */
     double piece_bytes;          /* what is forwarded before the rest has come */
+    bool whole;                  /* nothing is forwarded before all of a message has come, whatever piece_bytes says */
 };
 
 extern const struct motet_cost_machine motet_cost_default;
@@ -32,12 +34,31 @@ struct motet_cost_world {
     int ncpus, local_ranks;                   /* of the host with the fewest CPUs per rank; 0: one CPU for each rank */
     bool same_process; /* all ranks of a host are threads of one process: readers find most data where it lies */
     double lane_bytes; /* staging of a lane; 0: everything is one tile */
+    const int *host;   /* of a position, as links see it, for schedules that do not know the hosts; NULL: those of the shape */
 };
 
 /* What is moved. */
 struct motet_cost_load {
     double bytes;           /* of a plane: all blocks together */
     double size, wide_size; /* of an element, of its accumulator; only the ratio counts */
+};
+
+/* What a predicted time is made of. The busiest resource works busiest_ns in each tile; the rest is latency, and waiting for it. */
+enum motet_cost_resource { MOTET_COST_CORE, MOTET_COST_RANK_LINK, MOTET_COST_HOST_LINK };
+struct motet_cost_time {
+    double ns;
+    double tile_ns, ntiles; /* of one tile alone; ns = tile_ns + (ntiles - 1) * what the next tile adds */
+    double busiest_ns;
+    enum motet_cost_resource busiest;
+    int where;     /* its position or host; among equals the first */
+    bool is_exact; /* false: continued from shapes of fewer positions, and `where` is of one of these */
+};
+
+/* When things happen in one tile: of steps and messages as the graph numbers them. */
+struct motet_cost_timeline {
+    double *begun, *ended; /* of a step: its core takes it up; all of it is done */
+    double *arrived;       /* of a message: its last byte */
+    double tile_bytes;     /* filled in: of a plane */
 };
 
 /* Bytes of one position. Messages count once per receiver, as everywhere. */
@@ -61,5 +82,16 @@ motetResult_t motet_cost_bytes(const struct motet_algorithm *algorithm, const st
  * one step from each of them, so no sample of positions shows its length). Larger shapes are extrapolated from three smaller ones. */
 motetResult_t motet_cost_predict(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
                                  const struct motet_cost_world *world, const struct motet_cost_load *load, double *time_ns);
+
+/* The same for several sizes, which share the schedules: times[k] is for bytes[k]; load->bytes is ignored. */
+motetResult_t motet_cost_predict_sizes(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
+                                       const struct motet_cost_world *world, const struct motet_cost_load *load,
+                                       const double *bytes, int nsizes, struct motet_cost_time *times);
+
+struct motet_graph;
+
+/* Times the first tile of a graph, step by step. False: out of memory. */
+bool motet_cost_trace(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
+                      const struct motet_cost_load *load, struct motet_cost_timeline *timeline);
 
 #endif

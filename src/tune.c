@@ -39,6 +39,12 @@ struct motet_tuner {
     const struct motet_algorithm *last_algorithm;
 };
 
+/* What MOTET_ALGO says, or who made the tuner. */
+static const char *algorithms_named(const struct motet_tuner *tuner)
+{
+    return tuner->world.algorithms ? tuner->world.algorithms : motet_setting_string(MOTET_SET_ALGO);
+}
+
 static struct motet_shape shape_of(const struct motet_tuner *tuner)
 {
     return (struct motet_shape){.nranks = tuner->world.nranks, .nhosts = tuner->world.nhosts, .host_first = tuner->host_first};
@@ -202,21 +208,34 @@ static size_t known_bytes(const struct motet_tuner *tuner, const struct motet_tu
     return request->counts == MOTET_COUNTS_PAIR_KNOWS ? (size_t)tuner->world.nranks * UNKNOWN_BLOCK_BYTES : request->bytes;
 }
 
-static motetResult_t predict(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row, double *time_ns)
+/* Times of a row for calls of these classes. */
+static motetResult_t predict_classes(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row,
+                                     const double *bytes, int nsizes, struct motet_cost_time *times)
 {
     struct motet_shape shape = shape_of(tuner);
-    struct motet_cost_world world = {.ncpus = tuner->world.ncpus,
+    struct motet_cost_world world = {.machine = tuner->world.machine,
+                                     .host = tuner->world.network_host,
+                                     .ncpus = tuner->world.ncpus,
                                      .local_ranks = tuner->world.local_ranks,
                                      .same_process = tuner->world.same_process,
                                      .lane_bytes = (double)tuner->world.lane_bytes};
-    struct motet_cost_load load = {.bytes = class_bytes(size_class(known_bytes(tuner, request))), .size = 1, .wide_size = 1};
+    struct motet_cost_load load = {.size = 1, .wide_size = 1};
     if (motet_collective_reduces(request->collective)) {
         struct motet_reduction reduction;
         TRY(motet_reduction_init(&reduction, request->dtype, request->op, tuner->world.nranks));
         load.size = (double)reduction.size;
         load.wide_size = (double)reduction.wide_size;
     }
-    return motet_cost_predict(&motet_algorithms[row], &shape, &world, &load, time_ns);
+    return motet_cost_predict_sizes(&motet_algorithms[row], &shape, &world, &load, bytes, nsizes, times);
+}
+
+static motetResult_t predict(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row, double *time_ns)
+{
+    double bytes = class_bytes(size_class(known_bytes(tuner, request)));
+    struct motet_cost_time time = {0};
+    TRY(predict_classes(tuner, request, row, &bytes, 1, &time));
+    *time_ns = time.ns;
+    return motetSuccess;
 }
 
 /* ---- Choice ---- */
@@ -261,8 +280,8 @@ static motetResult_t fail_for_lack(struct motet_tuner *tuner, const struct motet
                  reason ? reason : "?");
     }
     return motet_fail(motetInvalidUsage, "no algorithm for %s on %d ranks on %d hosts with MOTET_ALGO=%s: %s",
-                      motet_collective_name(request->collective), tuner->world.nranks, tuner->world.nhosts,
-                      motet_setting_string(MOTET_SET_ALGO), reasons);
+                      motet_collective_name(request->collective), tuner->world.nranks, tuner->world.nhosts, algorithms_named(tuner),
+                      reasons);
 }
 
 static void log_choice(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row)
@@ -343,6 +362,57 @@ motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tu
     return motetSuccess;
 }
 
+/* Cheapest eligible rows, the first of equals, into rows; -1: none. times: room for all sizes, twice. */
+static motetResult_t pick_sizes(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
+                                const double *bytes, int nsizes, struct motet_cost_time *times, int *rows)
+{
+    struct motet_cost_time *best = times + nsizes;
+    for (int k = 0; k < nsizes; k++)
+        rows[k] = -1;
+    for (int row = 0; row < motet_nalgorithms; row++) {
+        const char *reason;
+        if (motet_algorithms[row].collective != request->collective)
+            continue;
+        TRY(exclude(tuner, request, row, heed_preference, &reason));
+        if (reason)
+            continue;
+        TRY(predict_classes(tuner, request, row, bytes, nsizes, times));
+        for (int k = 0; k < nsizes; k++) {
+            if (rows[k] >= 0 && times[k].ns >= best[k].ns)
+                continue;
+            rows[k] = row;
+            best[k] = times[k];
+        }
+    }
+    return motetSuccess;
+}
+
+motetResult_t motet_tune_choose_sizes(struct motet_tuner *tuner, const struct motet_tune_request *request, const size_t *bytes,
+                                      int nsizes, const struct motet_algorithm **choices)
+{
+    size_t n = (size_t)nsizes + 1;
+    struct motet_cost_time *times = calloc(2 * n, sizeof(*times));
+    double *middles = calloc(n, sizeof(*middles));
+    int *rows = calloc(n, sizeof(*rows));
+    motetResult_t result = motetSuccess;
+    if (!times || !middles || !rows)
+        result = motet_fail(motetSystemError, "out of memory for the choice of algorithms");
+    for (int k = 0; result == motetSuccess && k < nsizes; k++)
+        middles[k] = class_bytes(size_class(bytes[k]));
+    if (result == motetSuccess)
+        result = pick_sizes(tuner, request, true, middles, nsizes, times, rows);
+    if (result == motetSuccess && nsizes > 0 && rows[0] < 0 && tuner->preference.kind[request->collective] != MOTET_PREFER_NAMED)
+        result = pick_sizes(tuner, request, false, middles, nsizes, times, rows);
+    if (result == motetSuccess && nsizes > 0 && rows[0] < 0)
+        result = fail_for_lack(tuner, request);
+    for (int k = 0; result == motetSuccess && k < nsizes; k++)
+        choices[k] = &motet_algorithms[rows[k]];
+    free(times);
+    free(middles);
+    free(rows);
+    return result;
+}
+
 motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct motet_tune_request *request,
                                     struct motet_tune_candidate *candidates, int room, int *ncandidates)
 {
@@ -384,8 +454,8 @@ static motetResult_t check_shape(struct motet_tuner *tuner, int collective)
             snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "", motet_algorithms[row].name);
     }
     return motet_fail(motetInvalidUsage, "MOTET_ALGO=%s: none of these algorithms of %s is for %d ranks on %d hosts; %s are",
-                      motet_setting_string(MOTET_SET_ALGO), motet_collective_name((enum motet_collective)collective),
-                      tuner->world.nranks, tuner->world.nhosts, names);
+                      algorithms_named(tuner), motet_collective_name((enum motet_collective)collective), tuner->world.nranks,
+                      tuner->world.nhosts, names);
 }
 
 /* One line that says where a list without a collective does not apply. */
@@ -401,7 +471,7 @@ static void log_automatic(const struct motet_tuner *tuner)
     }
     if (somewhere && names[0])
         INFO(MOTET_LOG_INIT | MOTET_LOG_TUNING, "MOTET_ALGO=%s: no such algorithm for %s: chosen automatically",
-             motet_setting_string(MOTET_SET_ALGO), names);
+             algorithms_named(tuner), names);
 }
 
 static motetResult_t fill(struct motet_tuner *tuner, const struct motet_tune_world *world)
@@ -420,7 +490,7 @@ static motetResult_t fill(struct motet_tuner *tuner, const struct motet_tune_wor
     memset(tuner->canonical, -1, (size_t)motet_nalgorithms);
     memset(tuner->needs_hosts, -1, (size_t)motet_nalgorithms);
     tuner->deterministic = motet_setting_int(MOTET_SET_DETERMINISTIC) != 0;
-    TRY(motet_preference_parse(&tuner->preference, motet_setting_string(MOTET_SET_ALGO), motet_setting_string(MOTET_SET_PROTO)));
+    TRY(motet_preference_parse(&tuner->preference, algorithms_named(tuner), motet_setting_string(MOTET_SET_PROTO)));
     for (int c = 0; c < MOTET_NCOLLECTIVES; c++)
         TRY(check_shape(tuner, c));
     log_automatic(tuner);

@@ -9,6 +9,7 @@
 #include "preference.h"
 
 struct motet_tuner;
+struct motet_cost_machine;
 
 /* What all ranks know of a call. */
 struct motet_tune_request {
@@ -31,6 +32,9 @@ struct motet_tune_world {
     bool same_process; /* all ranks are threads of one process */
     bool rotated;      /* positions differ from ranks: no row is canonical */
     size_t lane_bytes; /* tiles are at most this long */
+    const struct motet_cost_machine *machine; /* what things cost; lives as long as the tuner. NULL: motet_cost_default */
+    const int *network_host;                  /* of a position as links see it, likewise; NULL: as host_first says */
+    const char *algorithms;                   /* instead of MOTET_ALGO; NULL: MOTET_ALGO */
 };
 
 /* Reads MOTET_ALGO, MOTET_PROTO and MOTET_DETERMINISTIC. A named algorithm that a named collective lacks is an error that lists what it has. */
@@ -40,6 +44,10 @@ void motet_tuner_free(struct motet_tuner *tuner);
 /* The row that runs this call. An error (nothing eligible) names the collective, the shape and the settings that excluded the rows. */
 motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tune_request *request,
                                 const struct motet_algorithm **algorithm);
+
+/* The same for several sizes at once, which share the schedules: choices[k] is for bytes[k]; request->bytes is ignored, nothing is remembered. */
+motetResult_t motet_tune_choose_sizes(struct motet_tuner *tuner, const struct motet_tune_request *request, const size_t *bytes,
+                                      int nsizes, const struct motet_algorithm **choices);
 
 /* How payload of this collective may travel: a set of enum motet_protocol that always has SIMPLE. */
 unsigned motet_tune_protocols(const struct motet_tuner *tuner, enum motet_collective collective);

@@ -220,6 +220,8 @@ static bool run_and_check(struct motet_proof *proof, const struct motet_verify_r
         return false;
     if (proof->has_first_values)
         return check_same_values(proof, run);
+    if (proof->options->watch)
+        proof->options->watch(proof, proof->options->context);
     motet_value *swap = proof->first_values;
     proof->first_values = proof->values;
     proof->values = swap;

@@ -20,11 +20,16 @@
 
 #define MOTET_VERIFY_ALL_MIXES 5 /* most ranks whose mixes are enumerated */
 
+struct motet_proof;
+
 struct motet_verify_options {
     uint64_t seed;     /* of the interleavings */
     int interleavings; /* random ones beside those that carry the proof, each with a mix of in-place ranks: random, or for few ranks
                            the bits of 0, 1, 2, ... (2^nranks interleavings are every mix) */
     const int *rank_at; /* rank by position (the canonical order is over ranks); NULL: equal */
+    /* Sees the state at the end of the first execution, out of place; proof is in verify_proof.h. NULL: nobody watches. */
+    void (*watch)(const struct motet_proof *proof, void *context);
+    void *context;
 };
 
 struct motet_verdict {
