@@ -377,7 +377,6 @@ static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const str
         result = motet_comm_allocate(comm, boot->nranks, boot->rank);
     if (result == motetSuccess) {
         comm->id = ((struct introduction *)introductions[0])->id;
-        comm->ncpus = process->ncpus;
         comm->secret = boot->secret;
         result = connect_all(comm, boot, introductions);
     }
@@ -400,12 +399,29 @@ static motetResult_t create(motetComm_t comm, struct motet_boot *boot, const str
     return result;
 }
 
+/* CPUs that the ranks of a host have together: the quotas of their cgroups may be one and the same. */
+static int cpus_of_host(const struct motetComm *comm, int h)
+{
+    struct motet_cpus cpus = {{0}};
+    int limit = 0;
+    for (int p = comm->host_first[h]; p < comm->host_first[h + 1]; p++) {
+        const struct motet_process *process = &comm->peers[p].endpoint->process;
+        motet_cpus_unite(&cpus, &process->cpus);
+        if (process->cpu_limit > 0 && (limit == 0 || process->cpu_limit < limit))
+            limit = process->cpu_limit;
+    }
+    int count = motet_cpus_count(&cpus);
+    return limit > 0 && limit < count ? limit : count;
+}
+
 /* The host whose ranks outnumber its CPUs most: all ranks find the same one. */
 static void find_crowd(motetComm_t comm)
 {
     comm->crowd_cpus = comm->crowd_ranks = 0;
     for (int h = 0; h < comm->nhosts; h++) {
-        int ranks = comm->host_first[h + 1] - comm->host_first[h], cpus = comm->peers[comm->host_first[h]].endpoint->process.ncpus;
+        int ranks = comm->host_first[h + 1] - comm->host_first[h], cpus = cpus_of_host(comm, h);
+        if (comm->position >= comm->host_first[h] && comm->position < comm->host_first[h + 1])
+            comm->ncpus = cpus;
         if (comm->crowd_ranks == 0 || (int64_t)ranks * comm->crowd_cpus > (int64_t)comm->crowd_ranks * cpus) {
             comm->crowd_ranks = ranks;
             comm->crowd_cpus = cpus;
@@ -457,6 +473,9 @@ motetResult_t motet_comm_complete(motetComm_t comm)
         world.rotated |= comm->rank_at[p] != p;
     }
     TRY(motet_tuner_create(&world, &comm->tuner));
+    if (comm->nlocal > comm->ncpus)
+        INFO(MOTET_LOG_INIT, "comm %s: the %d ranks of this host share %d CPU%s: a rank that waits gives way at once",
+             comm->options.name, comm->nlocal, comm->ncpus, comm->ncpus == 1 ? "" : "s");
     fill_card(comm);
     motet_board_post(comm->region);
     log_channels(comm);

@@ -105,7 +105,6 @@ static motetResult_t make_child(const struct derivation *d)
     struct motet_process process;
     TRY(motet_process_open(&process)); /* the child's own hold */
     child->holds_process = true;
-    child->ncpus = parent->ncpus;
     child->secret = parent->secret;
     TRY(motet_comm_allocate(child, d->nmembers, d->rank));
     struct motet_endpoint **endpoints = calloc((size_t)d->nmembers, sizeof *endpoints);

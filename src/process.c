@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -72,8 +73,10 @@ static void install_fork_handlers(void)
 
 static motetResult_t describe(void)
 {
-    self = (struct motet_process){
-        .host_id = motet_host_id(), .pid = getpid(), .ncpus = motet_cpu_count(), .segment_len = motet_segment_len()};
+    self = (struct motet_process){.host_id = motet_host_id(), .pid = getpid(), .segment_len = motet_segment_len()};
+    int limit = motet_cgroup_cpu_limit("");
+    self.cpu_limit = limit > 0 ? limit : 0;
+    self.cpus = motet_cpus_allowed();
     snprintf(self.host_name, sizeof(self.host_name), "%s", motet_host_name());
     motet_obituary_open();
     return motet_random(self.token, sizeof(self.token));

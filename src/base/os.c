@@ -15,15 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cgroup.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-
-#define MAX_CPUS (64 * 1024)
 
 static pthread_once_t identity_once = PTHREAD_ONCE_INIT;
 static char host_name[65];
@@ -106,33 +103,6 @@ const char *motet_host_name(void)
 {
     pthread_once(&identity_once, find_identity);
     return host_name;
-}
-
-/* CPUs in the affinity mask, or those online where the mask cannot be read (a machine larger than MAX_CPUS). */
-static int affinity_count(void)
-{
-    for (int cpus = 1024; cpus <= MAX_CPUS; cpus *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-        size_t size = CPU_ALLOC_SIZE((size_t)cpus);
-        if (!set)
-            break;
-        int failed = sched_getaffinity(0, size, set) != 0;
-        int count = failed ? 0 : CPU_COUNT_S(size, set);
-        CPU_FREE(set);
-        if (!failed)
-            return count;
-        if (errno != EINVAL)
-            break;
-    }
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-int motet_cpu_count(void)
-{
-    int count = affinity_count(), limit = motet_cgroup_cpu_limit("");
-    if (limit > 0 && limit < count)
-        count = limit;
-    return count > 0 ? count : 1;
 }
 
 static void forget_thread_id(void)

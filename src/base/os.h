@@ -24,9 +24,6 @@ uint64_t motet_host_id(void);
 /* Host name without domain, cached; never NULL. */
 const char *motet_host_name(void);
 
-/* Number of CPUs in this process's affinity mask, capped by its cgroup quota, at least 1. */
-int motet_cpu_count(void);
-
 /* Kernel thread id of the caller, cached. */
 pid_t motet_thread_id(void);
 

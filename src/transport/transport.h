@@ -17,6 +17,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "base/cpus.h"
 #include "motet.h"
 
 /* What a process tells the others about itself at init (a blob of fixed size, exchanged by the bootstrap, no pointers). */
@@ -24,7 +25,8 @@ struct motet_process {
     uint64_t host_id;  /* equal ids make a local probe worth trying, nothing more */
     uint8_t token[16]; /* random, made each time the library starts in a process: its identity */
     int32_t pid;
-    int32_t ncpus;        /* CPUs it may use */
+    int32_t cpu_limit; /* CPUs that its cgroup's quota is worth; 0: no quota */
+    struct motet_cpus cpus;
     uint64_t segment_len; /* bytes of its segment (virtual) */
     char host_name[64];
     uint8_t addresses[512]; /* records of the transports: motet_address_record and motet_address_find below */

@@ -94,6 +94,13 @@ OMP_NUM_THREADS=5 check "OMP_NUM_THREADS that is set stays" run 0 -n 2 sh -c '[ 
 check "more ranks than CPUs get one thread" run 0 -n 64 sh -c '[ "$OMP_NUM_THREADS" = 1 ]'
 check "one line says threads and binding" [ "$(grep -c 'OMP_NUM_THREADS=1 .* binding: none' "$work/err")" -eq 1 ]
 check "--bind core gives one CPU each" run 0 -n 64 --bind core sh -c '[ "$(nproc)" = 1 ]'
+if [ "$(nproc)" -ge 2 ]; then
+    # Each rank is bound to a CPU of its own: together they have enough.
+    check "bound ranks" run 0 -n 2 --bind core --env MOTET_DEBUG=INFO "$build/bin/all_reduce_perf" -b 8 -e 8 -n 1
+    check "do not take it that they share CPUs" lacks 'ranks of this host share' err
+fi
+check "ranks that share a CPU" run 0 -n 2 --env MOTET_DEBUG=INFO taskset -c "$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)" "$build/bin/all_reduce_perf" -b 8 -e 8 -n 1
+check "know it" has 'the 2 ranks of this host share 1 CPU: a rank that waits gives way at once' err
 check "--directory" run 0 -n 1 --directory / sh -c '[ "$(pwd)" = / ]'
 check "rank 0 reads stdin, the others nothing" sh -c 'seq 1000 | "$1" run -q -n 2 sh -c "wc -l" >"$2/out" && grep -q "^\[0\] 1000" "$2/out" && grep -q "^\[1\] 0" "$2/out"' - "$motet" "$work"
 

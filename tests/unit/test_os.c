@@ -82,25 +82,6 @@ static void test_host_name_has_no_domain(void **state)
     assert_ptr_equal(motet_host_name(), motet_host_name());
 }
 
-static void pin_to_one_cpu(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(sched_getcpu(), &set);
-    CHILD_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
-    CHILD_CHECK(motet_cpu_count() == 1);
-}
-
-static void test_cpu_count_follows_affinity(void **state)
-{
-    (void)state;
-    cpu_set_t set;
-    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
-    assert_in_range(motet_cpu_count(), 1, CPU_COUNT(&set));
-    child_run(&child, NULL, pin_to_one_cpu);
-    assert_int_equal(child.status, 0);
-}
-
 static void test_thread_id_is_the_kernels(void **state)
 {
     (void)state;
@@ -291,7 +272,6 @@ int main(void)
         cmocka_unit_test(test_random_fills_all_and_differs),
         cmocka_unit_test(test_host_id_is_the_same_in_every_process_and_follows_the_setting),
         cmocka_unit_test(test_host_name_has_no_domain),
-        cmocka_unit_test(test_cpu_count_follows_affinity),
         cmocka_unit_test(test_thread_id_is_the_kernels),
         cmocka_unit_test(test_memfd_is_sized_sparse_and_cannot_shrink),
         cmocka_unit_test(test_memfd_beyond_the_file_size_limit_is_an_error_not_a_signal),
