@@ -87,10 +87,11 @@ typedef struct {
     int maxP2pPeers;         /* accepted, no effect */
     int graphStreamOrdering; /* accepted, no effect */
     /* motet's own: */
-    int timeoutMs;     /* a call that waits longer fails with motetTimeout; 0: never. MOTET_TIMEOUT, default 30 min */
-    int initTimeoutMs; /* same for creation and split. MOTET_INIT_TIMEOUT, default 5 min */
-    int warnAfterMs;   /* one WARN line names late ranks after this long; 0: never. MOTET_WARN_AFTER, default 10 s */
-    int nThreads;      /* threads per rank that move data, >= 1; accepted, one is used */
+    int timeoutMs;                   /* a call that waits longer fails with motetTimeout; 0: never. MOTET_TIMEOUT, default 30 min */
+    int initTimeoutMs;               /* same for creation and split. MOTET_INIT_TIMEOUT, default 5 min */
+    int warnAfterMs;                 /* one WARN line names late ranks after this long; 0: never. MOTET_WARN_AFTER, default 10 s */
+    int nThreads;                    /* threads per rank that move data, >= 1; accepted, one is used */
+    const motetProfiler_t *profiler; /* copied; instead of the one of motetProfilerRegister */
 } motetConfig_t;
 
 #define MOTET_CONFIG_MAGIC 0xcafebeefu
@@ -121,7 +122,8 @@ typedef struct {
     MOTET_CONFIG_UNDEF_INT, /* timeoutMs */                                                               \
     MOTET_CONFIG_UNDEF_INT, /* initTimeoutMs */                                                           \
     MOTET_CONFIG_UNDEF_INT, /* warnAfterMs */                                                             \
-    MOTET_CONFIG_UNDEF_INT  /* nThreads */                                                                \
+    MOTET_CONFIG_UNDEF_INT, /* nThreads */                                                                \
+    MOTET_CONFIG_UNDEF_PTR  /* profiler */                                                                \
 }
 /* clang-format on */
 

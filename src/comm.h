@@ -37,6 +37,7 @@ struct motet_options {
     size_t lane_bytes;
     size_t eager_bytes;
     char name[64];
+    motetProfiler_t profiler; /* size 0: none */
 };
 
 struct motet_lane_use {            /* the last use of a lane: whose reading must be over before it is used again */

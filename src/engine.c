@@ -14,9 +14,11 @@
 #include "base/settings.h"
 #include "flat.h"
 #include "footprint.h"
+#include "profile.h"
 #include "recorder.h"
 #include "run.h"
 #include "segment.h"
+#include "steps.h"
 #include "tune.h"
 #include "verify.h"
 
@@ -316,7 +318,10 @@ static motetResult_t make_ready(struct motet_run *run)
 static struct motet_ticket take_ticket(motetComm_t comm, const struct motet_call *call)
 {
     struct motet_record record = motet_ticket_record(call, comm->nranks);
-    return motet_ticket_take(comm, &record, motet_ticket_fingerprint(call, record.counts_hash));
+    struct motet_ticket ticket = motet_ticket_take(comm, &record, motet_ticket_fingerprint(call, record.counts_hash));
+    MOTET_PROBE_CALL_BEGIN(comm->id, (const char *)comm->options.name, comm->rank, ticket.seq, call->name, call->count,
+                           (int)call->dtype, call->root);
+    return ticket;
 }
 
 /* A run of a call that has its number, or gets it here (ticket NULL). */
@@ -344,11 +349,12 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
                              comm->nranks));
     run->trivial = moves_nothing(call, comm->nranks);
     run->done = motet_done_word(run->seq, 0);
-    if (run->trivial)
-        return motetSuccess;
-    if (!ticket)
+    if (!ticket && !run->trivial)
         motet_timing_begin(&run->timing, comm, run->seq, call->count * run->reduction.size);
-    return make_ready(run);
+    TRY(run->trivial ? motetSuccess : make_ready(run));
+    run->profile = motet_profile_start_run(run);
+    run->noted = motet_steps_wanted(run);
+    return motetSuccess;
 }
 
 motetResult_t motet_engine_start(motetComm_t comm, struct motet_call *call, struct motet_run **run)
@@ -372,6 +378,15 @@ static void wait_for_readers(const struct motet_run *run)
     motet_comm_await_readers(run->comm, run->plan->readers, run->plan->nreaders, is_inside, run);
 }
 
+static void tell_end(const struct motet_run *run)
+{
+    motetResult_t result = motetSuccess;
+    if (run->record->state != MOTET_RECORD_DONE)
+        result = motet_comm_async_error(run->comm) != motetSuccess ? motet_comm_async_error(run->comm) : motetSystemError;
+    MOTET_PROBE_CALL_END(run->comm->id, run->comm->rank, run->seq, run->call->name, (int)result);
+    motet_profile_stop(run->profile, result);
+}
+
 void motet_engine_end(struct motet_run *run)
 {
     if (!run)
@@ -382,6 +397,8 @@ void motet_engine_end(struct motet_run *run)
         if (run->any_direct)
             wait_for_readers(run);
     }
+    if (run->record)
+        tell_end(run);
     if (run->lanes) {
         free(run->lanes[0].steps);
         free(run->lanes[0].served);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "profile.h"
 #include "recorder.h"
 #include "run.h"
 #include "steps.h"
@@ -35,6 +36,7 @@ struct flat_step {
 struct motet_flat_loop {
     const struct motet_plan *plan;
     uint64_t fingerprint;
+    const char *comm_name;
     struct motet_record record; /* as it starts */
     size_t payload;             /* bytes that the record counts */
     size_t inline_bytes;        /* as in the engine */
@@ -193,6 +195,7 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
     loop->plan = plan;
     loop->nsteps = plan->nsteps;
     loop->reduction = *reduction;
+    loop->comm_name = comm->options.name;
     loop->fingerprint = motet_ticket_fingerprint(call, 0); /* no counts by rank */
     loop->payload = call->count * reduction->size * (size_t)motet_collective_nblocks(call->collective, comm->nranks);
     loop->inline_bytes = motet_tune_protocols(comm->tuner, call->collective) & MOTET_PROTO_LL ? MOTET_INLINE : 0;
@@ -224,7 +227,8 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
                       const struct motet_plan *plan)
 {
     struct motet_flat_key key = key_of(call);
-    if (atomic_load_explicit(&motet_steps_on, memory_order_relaxed)) /* the loop has no steps to note */
+    if (atomic_load_explicit(&motet_steps_on, memory_order_relaxed) ||
+        comm->options.profiler.size) /* the loop has no steps to tell of */
         return;
     /* The bound spares calls that are too long the making of a loop, each time: no chunk is shorter than its part of the block. */
     if (!is_simple(call) || call->count > FLAT_BYTES_MAX / reduction->size * (size_t)plan->parts || motet_flat_find(comm, &key) ||
@@ -382,12 +386,13 @@ static bool begin(const struct context *c, struct motet_wait *wait, uint64_t seq
     return true;
 }
 
-static void finish(const struct context *c, const struct motet_ticket *ticket)
+static void finish(const struct context *c, const struct motet_flat *flat, const struct motet_ticket *ticket)
 {
     /* release: what this rank read from others' staging was read before. */
     atomic_store_explicit(&c->comm->control->done, motet_done_word(ticket->seq, MOTET_ALL_TILES), memory_order_release);
     motet_comm_wake(c->comm);
     motet_record_end(c->comm, ticket->record, MOTET_RECORD_DONE, c->loop->payload);
+    MOTET_PROBE_CALL_END(c->comm->id, c->comm->rank, ticket->seq, flat->name, (int)motetSuccess);
     motet_timing_end(c->timing, c->comm, ticket->seq);
     motet_timing_count(c->comm, c->loop->plan->algorithm->collective, c->loop->plan->moved, c->loop->payload, 1);
 }
@@ -398,6 +403,8 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
     const struct motet_flat_loop *loop = flat->loop;
     struct motet_ticket *ticket = &state->ticket;
     *ticket = motet_ticket_take(comm, &loop->record, loop->fingerprint);
+    MOTET_PROBE_CALL_BEGIN(comm->id, loop->comm_name, comm->rank, ticket->seq, flat->name, flat->key.count, (int)flat->key.dtype,
+                           flat->key.root);
     state->timing.begin_ns = 0;
     state->timing.split = false;
     motet_timing_begin(&state->timing, comm, ticket->seq, flat->key.count * loop->reduction.size);
@@ -430,7 +437,7 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
         if (!receive(&c, step, wait))
             return motetInProgress;
     }
-    finish(&c, ticket);
+    finish(&c, flat, ticket);
     if (motet_log_on(MOTET_LOG_INFO, MOTET_LOG_COLL)) {
         const struct motet_call call = motet_flat_call(flat, send, recv);
         motet_ticket_say(comm, ticket->seq, &call, loop->plan->algorithm);

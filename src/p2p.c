@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "profile.h"
 #include "recorder.h"
 #include "reduce/reduce.h"
 #include "segment.h"
@@ -242,6 +243,7 @@ static void complete(struct motet_batch *batch, struct motet_transfer *message)
     batch->left--;
     size_t bytes = message->is_send ? message->bytes : message->received;
     motet_record_message_end(batch->comm, message->number, MOTET_RECORD_DONE, bytes);
+    motet_profile_stop_message(batch->comm, message, motetSuccess);
     motet_timing_count_message(batch->comm, message->is_send,
                                message->is_send ? message->peer : batch->comm->position_of[message->source], bytes);
 }
@@ -513,6 +515,9 @@ static void record(const struct motet_batch *batch, struct motet_transfer *messa
         .transports = peer ? motet_record_transport(peer) : 0,
     };
     message->number = motet_record_message(comm, &description);
+    MOTET_PROBE_CALL_BEGIN(comm->id, (const char *)comm->options.name, comm->rank, message->number, message->name,
+                           description.count, (int)message->dtype, description.root);
+    message->profile = motet_profile_start_message(comm, message);
 }
 
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count)
@@ -657,8 +662,11 @@ void motet_batch_end(struct motet_batch *batch)
     if (batch->comm && batch->transfers)
         await_receivers(batch);
     for (int i = 0; i < batch->count; i++)
-        if (!batch->transfers[i].done && batch->transfers[i].number)
+        if (!batch->transfers[i].done && batch->transfers[i].number) {
             motet_record_message_end(batch->comm, batch->transfers[i].number, MOTET_RECORD_FAILED, 0);
+            motetResult_t error = motet_comm_async_error(batch->comm);
+            motet_profile_stop_message(batch->comm, &batch->transfers[i], error != motetSuccess ? error : motetSystemError);
+        }
     if (batch->comm && batch->comm->pairs)
         for (int p = 0; p < batch->comm->nranks; p++)
             batch->comm->pairs[p].into = NULL; /* the communicator is broken: nothing more is received into the caller's memory */

@@ -26,6 +26,7 @@ struct motet_transfer {
     uint64_t wait_until; /* direct sends: `taken` that says the receiver has copied; 0 none */
     bool begun, posted;
     uint64_t number; /* of its record */
+    struct motet_profile *profile;
 };
 
 /* Messages that progress together: the sends and receives of one group, or a single one. */

@@ -47,6 +47,8 @@ struct motet_lane {
     char **planes;               /* SCRATCH and PARTIAL planes of this lane, by plane number */
 };
 
+struct motet_profile; /* profile.h */
+
 struct motet_run {
     motetComm_t comm;
     struct motet_call *call;
@@ -66,6 +68,8 @@ struct motet_run {
     bool published;               /* peers must be woken */
     bool reads_direct;            /* some of what it reads lies in other ranks' buffers */
     struct motet_record *record;
+    struct motet_profile *profile; /* who is told of it; NULL: nobody */
+    bool noted;                    /* its steps are noted, or told */
     struct motet_timing timing;
     size_t payload;            /* bytes that the caller gave or gets */
     struct motet_found *found; /* operands of the chunk at hand; room for the plan's widest step */

@@ -402,7 +402,7 @@ motetResult_t motet_step_advance(struct motet_run *run, struct motet_lane *lane,
         return motetSuccess;
     if (!a.state->begun) {
         a.state->begun = true;
-        motet_steps_begin(a.state);
+        motet_steps_begin(run, lane, index);
         if (is_empty(&a)) {
             a.state->complete = true;
             *moved = true;

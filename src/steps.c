@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
+#include "profile.h"
+
 _Atomic(_Bool) motet_steps_on;
 
 struct place {
@@ -35,7 +38,19 @@ static void copy_note(struct motet_step_note *to, const struct motet_step_note *
         __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-void motet_steps_note(const struct motet_run *run, const struct motet_lane *lane, int index, size_t bytes)
+bool motet_steps_wanted(const struct motet_run *run)
+{
+    return atomic_load_explicit(&motet_steps_on, memory_order_relaxed) || run->profile ||
+           MOTET_PROBE_WANTED(motet_semaphore_step_begin) || MOTET_PROBE_WANTED(motet_semaphore_step_end);
+}
+
+void motet_steps_start_note(const struct motet_run *run, struct motet_lane *lane, int index)
+{
+    lane->steps[index].begin_ns = motet_now_ns();
+    motet_profile_start_step(run, lane, index, lane->steps[index].begin_ns);
+}
+
+static void keep(const struct motet_run *run, const struct motet_lane *lane, int index, size_t bytes, uint64_t now_ns)
 {
     const struct motet_plan_step *step = &run->plan->steps[index];
     int peer = step->nsources > 0   ? run->plan->sources[step->first_source].peer
@@ -46,7 +61,7 @@ void motet_steps_note(const struct motet_run *run, const struct motet_lane *lane
         .comm_id = run->comm->id,
         .seq = run->seq,
         .begin_ns = lane->steps[index].begin_ns,
-        .end_ns = motet_clock_ask(),
+        .end_ns = now_ns,
         .bytes = bytes,
         .rank = run->comm->rank,
         .peer = peer >= 0 ? run->comm->rank_at[peer] : -1,
@@ -61,6 +76,14 @@ void motet_steps_note(const struct motet_run *run, const struct motet_lane *lane
     atomic_thread_fence(memory_order_release); /* a reader that sees new words sees ticket 0 or the new one */
     copy_note(&place->note, &note);
     atomic_store_explicit(&place->ticket, ticket + 1, memory_order_release);
+}
+
+void motet_steps_note(const struct motet_run *run, const struct motet_lane *lane, int index, size_t bytes)
+{
+    uint64_t now_ns = motet_now_ns();
+    motet_profile_stop_step(run, lane, index, bytes, now_ns);
+    if (atomic_load_explicit(&motet_steps_on, memory_order_relaxed))
+        keep(run, lane, index, bytes, now_ns);
 }
 
 struct motet_step_note *motet_steps_copy(size_t *n, uint64_t *lost)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Steps of a trace: while MOTET_TRACE is set, each step that moves data in this process is noted with its times, in a ring of
- * MOTET_TRACE_STEPS entries for all communicators. Off, it costs one load of a flag per step. */
+ * MOTET_TRACE_STEPS entries for all communicators; profilers hear of the same steps (profile.h). Off, it costs one load of a flag per step. */
 #ifndef MOTET_STEPS_H
 #define MOTET_STEPS_H
 
@@ -21,10 +21,15 @@ extern _Atomic(_Bool) motet_steps_on;
 /* Begins to note, once per process. False: no memory. */
 bool motet_steps_start(size_t capacity);
 
-static inline void motet_steps_begin(struct motet_step_state *state)
+/* Whether somebody wants the steps of a run that begins now: a trace, its profiler, or a tool at the probes. */
+bool motet_steps_wanted(const struct motet_run *run);
+
+void motet_steps_start_note(const struct motet_run *run, struct motet_lane *lane, int step);
+
+static inline void motet_steps_begin(const struct motet_run *run, struct motet_lane *lane, int step)
 {
-    if (__builtin_expect(atomic_load_explicit(&motet_steps_on, memory_order_relaxed), 0))
-        state->begin_ns = motet_clock_ask();
+    if (__builtin_expect(run->noted, 0))
+        motet_steps_start_note(run, lane, step);
 }
 
 /* The step is complete; `bytes` of value. */

@@ -15,6 +15,11 @@ void motet_timing_on_stream(void)
     on_stream = true;
 }
 
+bool motet_timing_is_on_stream(void)
+{
+    return on_stream;
+}
+
 static struct motet_tally_times *times_of(motetComm_t comm)
 {
     return &motet_timing_tally(comm)->times[on_stream ? MOTET_TALLY_STREAM : MOTET_TALLY_CALLER];

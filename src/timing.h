@@ -138,5 +138,6 @@ void motet_timing_long_end(motetComm_t comm, uint64_t now_ns, int rank);
 
 /* The calling thread runs streams: what it drives is not the callers' time. */
 void motet_timing_on_stream(void);
+bool motet_timing_is_on_stream(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Part of motet.h: what a job is doing and where its time goes: running jobs, counters, memory. The rules at the top of motet.h hold here,
+ * Part of motet.h: what a job is doing and where its time goes: running jobs, counters, memory, profiling. The rules at the top of motet.h hold here,
  * too. Include motet.h. */
 #ifndef MOTET_OBSERVE_H
 #define MOTET_OBSERVE_H
@@ -104,6 +104,70 @@ MOTET_API motetResult_t motetCommMemStats(motetComm_t comm, motetCommMemStat_t s
 /* A step (iteration of training) of this rank ends here and the next begins: the report then has time and exposed share by step. comm: the
  * process's first communicator, or one split from it. Local, does not block, about a microsecond. */
 MOTET_API motetResult_t motetStepMark(motetComm_t comm);
+
+/* ---------------------------------------------------------------- profiling
+ *
+ * Callbacks at the beginning and the end of calls and of their steps, for tools that draw timelines or add up on their own. docs/profiling.md
+ * has an example, and the probes by which perf and bpftrace see the same from outside. */
+
+/* A call of this rank on a communicator: a collective, or one message. Strings and the structure itself are valid during the callback, except
+ * that operation, algorithm and protocol stay. */
+typedef struct {
+    uint64_t commId; /* the same on all ranks, and in logs, motet status and dumps */
+    const char *commName;
+    int rank, nRanks;
+    uint64_t seqNumber; /* among the collectives of the communicator (from 1, the same on all ranks); of messages: among this
+                                       rank's messages */
+    const char *name;   /* of the function without prefix: "AllGatherV" */
+    motetStatsOperation_t operation;
+    size_t count; /* elements per block; 0 for v-variants. Receives: the room, at their end what came */
+    motetDataType_t datatype;
+    int redOp;             /* motetRedOp_t; -1: nothing is reduced */
+    int peer;              /* the root, or the other rank of a message; -1: none, or any source */
+    size_t bytes;          /* payload: the larger of what the caller gives and gets */
+    const char *algorithm; /* "ring"; NULL: messages, and calls without elements */
+    const char *protocol;  /* "LL", "Simple", "Direct"; NULL as above */
+    int onStream;          /* 1: motet's progress thread runs it, 0: the caller */
+    const void *sendbuff;  /* as the caller gave them; NULL where there is none */
+    void *recvbuff;
+    uint64_t timeNs; /* CLOCK_MONOTONIC, of this event */
+} motetProfilerCall_t;
+
+/* A step of a collective: a message or a reduction in one round of the schedule, for one tile (part of the buffers). */
+typedef struct {
+    int round, step; /* step: number in the schedule of this rank */
+    size_t tile;
+    int peer;     /* rank of the first source, else of the first target; -1: nothing crosses */
+    int nPeers;   /* sources or targets, whichever are more */
+    size_t bytes; /* at the end: of the value; 0 at the beginning */
+    uint64_t timeNs;
+} motetProfilerStep_t;
+
+/* Callbacks; any may be NULL. *handle is the tool's own, NULL at first: what startCall puts there comes back at the end of the call and in its
+ * steps, what startStep puts there at the end of the step. result: motetSuccess, or why the call failed; then steps that were begun have no
+ * end.
+ *
+ * Threads: callbacks run on the thread that runs the operation: a caller's, or the progress thread. Those of one communicator come one after
+ * the other, those of different communicators side by side. They should be short: other ranks wait. They may call functions that say "any
+ * thread, does not block" and nothing else: collectives and messages of any communicator are motetInvalidUsage inside of a callback, and
+ * waiting for a stream never ends. A callback that does not return hangs the call. */
+typedef struct {
+    size_t size; /* filled by the caller: sizeof(motetProfiler_t) */
+    void *context;
+    void (*startCall)(void *context, const motetProfilerCall_t *call, void **handle);
+    void (*stopCall)(void *context, const motetProfilerCall_t *call, void *handle, motetResult_t result);
+    void (*startStep)(void *context, const motetProfilerCall_t *call, void *callHandle, const motetProfilerStep_t *step,
+                      void **handle);
+    void (*stopStep)(void *context, const motetProfilerCall_t *call, void *callHandle, const motetProfilerStep_t *step,
+                     void *handle);
+} motetProfiler_t;
+
+/* From now on the communicators that this process makes report to *profiler (copied; its context must live as long as they do), unless their
+ * configuration names another (motetConfig_t.profiler); those that are split, shrunk or grown from one report to the same as that one. NULL:
+ * later ones report to nobody. Communicators that exist already are not changed: without a profiler they run the short way of small calls,
+ * and pay nothing. With one, small calls take some microseconds more. Local, does not block; any thread. motetInvalidArgument: size is not
+ * that of a profiler, or it has no callback at all. */
+MOTET_API motetResult_t motetProfilerRegister(const motetProfiler_t *profiler);
 
 #ifdef __cplusplus
 }

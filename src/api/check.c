@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "group.h"
+#include "profile.h"
 #include "stream.h"
 
 motetResult_t motet_check_comm(motetComm_t comm, const char *function)
@@ -66,6 +67,14 @@ motetResult_t motet_check_buffers(const struct motet_buffers *b, const char *fun
 
 /* ---- Handing over ---- */
 
+/* A profiler's callback runs in the middle of an operation, which would wait for this call to return. */
+static motetResult_t check_caller(const char *function)
+{
+    if (!motet_profile_is_calling())
+        return motetSuccess;
+    return motet_fail(motetInvalidUsage, "%s: called inside of a profiler's callback", function);
+}
+
 /* Appends to the communicator's order, then gives the operation to its stream or drives it here. Inside the communicator. */
 static motetResult_t launch(struct motet_op *op, motetStream_t stream)
 {
@@ -100,9 +109,11 @@ static motetResult_t submit_to_group(motetComm_t comm, const struct motet_call *
 
 motetResult_t motet_submit_collective(motetComm_t comm, const struct motet_call *call, motetStream_t stream)
 {
-    if (motet_group_is_open())
+    motetResult_t result = check_caller(call->name);
+    if (result == motetSuccess && motet_group_is_open())
         return submit_to_group(comm, call, stream);
-    motetResult_t result = motet_comm_enter(comm, call->name);
+    if (result == motetSuccess)
+        result = motet_comm_enter(comm, call->name);
     if (result != motetSuccess) {
         motet_call_drop_arrays(call);
         return result;
@@ -121,6 +132,7 @@ motetResult_t motet_submit_collective(motetComm_t comm, const struct motet_call 
 motetResult_t motet_submit_message(motetComm_t comm, const struct motet_transfer *transfer, motetStatus_t *status,
                                    motetStream_t stream)
 {
+    TRY(check_caller(transfer->name));
     if (motet_group_is_open())
         return motet_group_message(comm, transfer, status, stream);
     TRY(motet_comm_enter(comm, transfer->name));

@@ -36,6 +36,11 @@ motetResult_t motet_submit_collective(motetComm_t comm, const struct motet_call 
 motetResult_t motet_submit_message(motetComm_t comm, const struct motet_transfer *transfer, motetStatus_t *status,
                                    motetStream_t stream);
 
+/* ---- profiler.c ---- */
+
+/* NULL, or a profiler that can be called. `where` names who was given it. */
+motetResult_t motet_check_profiler(const motetProfiler_t *profiler, const char *where);
+
 /* ---- reduction.c: operations made by RedOpCreatePreMulSum ---- */
 
 /* Resolves a user's operation on dtype: built-in ones are themselves; a PreMulSum is Sum with call->premul and its scalar set. */

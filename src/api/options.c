@@ -7,10 +7,17 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "profile.h"
 
 /* A configuration field as seen by this library: undefined when the caller's header was older than the field. */
 #define FIELD(config, name) \
     ((config) && offsetof(motetConfig_t, name) + sizeof(config)->name <= (config)->size ? (config)->name : MOTET_CONFIG_UNDEF_INT)
+
+/* The same for the profiler, which is NULL then. */
+static const motetProfiler_t *profiler_of(const motetConfig_t *config)
+{
+    return config && offsetof(motetConfig_t, profiler) + sizeof config->profiler <= config->size ? config->profiler : NULL;
+}
 
 static motetResult_t in_range(const char *name, int value, int min, int max)
 {
@@ -38,7 +45,7 @@ static motetResult_t check_config(const motetConfig_t *config)
     const char *net = offsetof(motetConfig_t, netName) + sizeof config->netName <= config->size ? config->netName : NULL;
     if (net && strcasecmp(net, "Socket") != 0)
         return motet_fail(motetInvalidArgument, "configuration: netName \"%s\" is not a network transport: there is Socket", net);
-    return motetSuccess;
+    return motet_check_profiler(profiler_of(config), "configuration");
 }
 
 /* The setting if the environment has it, else the field, else the parent's value, else the setting's default. */
@@ -75,6 +82,9 @@ motetResult_t motet_resolve_options(const motetConfig_t *config, const struct mo
         .nlanes = choose_lanes(config, parent),
         .lane_bytes = (size_t)motet_setting_int(MOTET_SET_BUFFSIZE),
         .eager_bytes = (size_t)motet_setting_int(MOTET_SET_EAGER),
+        .profiler = profiler_of(config) ? *profiler_of(config)
+                    : parent            ? parent->profiler
+                                        : motet_profile_registered(),
     };
     const char *name =
         config && offsetof(motetConfig_t, commName) + sizeof config->commName <= config->size ? config->commName : NULL;
