@@ -40,9 +40,15 @@
     ".popsection\n"                                                         \
     ".endif\n"
 
-#define MOTET_PROBE_OPERAND(n, value) [s##n] "i"(MOTET_PROBE_SIZE(value)), [a##n] "nor"(value)
+/* Where they lie is the compiler's choice, if it chooses well: clang would copy them to the stack first. */
+#if defined(__clang__)
+#define MOTET_PROBE_PLACE "r"
+#else
+#define MOTET_PROBE_PLACE "or"
+#endif
+#define MOTET_PROBE_OPERAND(n, value) [s##n] "i"(MOTET_PROBE_SIZE(value)), [a##n] MOTET_PROBE_PLACE(value)
 
-/* Eight arguments: integers of 4 or 8 bytes, and pointers. semaphore: its symbol as a string, "0": none. */
+/* Eight arguments: integers of 4 or 8 bytes, and pointers; never as constants, which not every tool understands. semaphore: its symbol as a string, "0": none. */
 #define MOTET_PROBE8(name, semaphore, v1, v2, v3, v4, v5, v6, v7, v8)                                      \
     __asm__ volatile(MOTET_PROBE_NOTE(#name, semaphore,                                                    \
                                       "%c[s1]@%[a1] %c[s2]@%[a2] %c[s3]@%[a3] %c[s4]@%[a4] "               \
