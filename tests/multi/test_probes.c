@@ -195,6 +195,8 @@ static int calls(motetComm_t comm, int rank, int nranks, const void *argument)
 static void test_probes_are_hit_once_per_call_and_step(void **state)
 {
     (void)state;
+    if (WORLD_SANITIZED) /* its runtime takes signals for itself, and delivers them later */
+        skip();
     struct world world = {.kind = WORLD_PROCESSES, .nranks = 2};
     assert_int_equal(world_run(&world, calls, NULL), 0);
 }
