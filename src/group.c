@@ -35,8 +35,8 @@ struct job {
 _Thread_local int motet_group_depth;
 
 static _Thread_local struct {
-    motetResult_t error; /* first of a call inside */
-    char text[MOTET_ERROR_TEXT_MAX];
+    motetResult_t error;   /* first of a call inside */
+    char *text;            /* its sentence; on the heap, for thread-local storage is scarce. NULL: out of memory */
     struct entry *entries; /* NULL: none yet; `few` until they are too many */
     int nentries, entry_capacity;
     struct entry few[4];
@@ -56,7 +56,7 @@ motetResult_t motet_group_failed(motetResult_t result)
 {
     if (motet_group_depth > 0 && group.error == motetSuccess && result != motetSuccess) {
         group.error = result;
-        strncpy(group.text, motet_error_text(), sizeof group.text - 1);
+        group.text = strdup(motet_error_text());
     }
     return result;
 }
@@ -320,8 +320,10 @@ static void drop_all(bool jobs)
         group.jobs[i].drop(group.jobs[i].context);
     if (group.entry_capacity)
         free(group.entries);
+    free(group.text);
     free(group.joins);
     free(group.jobs);
+    group.text = NULL;
     group.entries = NULL;
     group.joins = NULL;
     group.jobs = NULL;
@@ -340,7 +342,7 @@ motetResult_t motet_group_end(void)
     }
     motetResult_t result = group.error;
     if (result != motetSuccess) {
-        motet_fail_quiet(result, "%s", group.text);
+        motet_fail_quiet(result, "%s", group.text ? group.text : motetGetErrorString(result));
         drop_all(true);
         return result;
     }

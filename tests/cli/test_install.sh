@@ -38,6 +38,22 @@ int main(void)
 END
 cp "$work/program.c" "$work/program.cc"
 
+# Loaded by a program that runs already, as other languages do: then there is little thread-local storage left.
+cat >"$work/load.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    if (!library)
+        return fprintf(stderr, "%s\n", dlerror()), 1;
+    return dlsym(library, "motetGetVersion") ? dlclose(library) : 2;
+}
+END
+"${CC:-cc}" "$work/load.c" -o "$work/load" -ldl
+"$work/load" "$library_dir/libmotet.so"
+
 # pkg-config. A relocated prefix is given by --define-prefix, as packagers do.
 export PKG_CONFIG_PATH="$library_dir/pkgconfig"
 if command -v pkg-config >/dev/null 2>&1; then
