@@ -349,7 +349,9 @@ MOTET_API motetResult_t motetScatterV(const void *sendbuff, const size_t *sendco
  *
  * Messages of a pair arrive in the order of the calls. Only the two ranks take part: no other rank needs to call anything. Streams
  * and groups as for collectives; inside one group sends and receives run concurrently and never deadlock, at any size. A rank may
- * send to itself inside a group. A cycle of ranks that all wait in Send is motetInvalidUsage that names them. */
+ * send to itself inside a group. A cycle of ranks that all wait in Send is motetInvalidUsage that names them. On streams, a message does
+ * not wait for the messages that were called before it on other streams, so that a receive that lasts keeps no send back; such sends are
+ * in no cycle, since what ends it may still be called. */
 
 /* Sends count elements to peer. Complete when sendbuff may be reused: up to MOTET_EAGER bytes that does not wait for the receiver. */
 MOTET_API motetResult_t motetSend(const void *sendbuff, size_t count, motetDataType_t datatype, int peer, motetComm_t comm,

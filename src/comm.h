@@ -108,6 +108,7 @@ struct motetComm {
     int nplans;
     struct motet_tuner *tuner;
     struct motet_pair *pairs;                    /* point to point state by position (p2p.c); allocated on first use */
+    struct motet_batch *batches;                 /* active, in the order in which they began */
     struct motet_unmatched_answer *wait_answers; /* what remote ranks said last, by position; under peers_lock; NULL: never asked */
     uint64_t block_count;                        /* sends that were announced as blocked so far */
 

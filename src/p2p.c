@@ -197,16 +197,17 @@ static bool matches(const struct motet_transfer *message, int peer, const struct
     return message->tag == header->tag;
 }
 
-static struct motet_transfer *find_receive(struct motet_batch *batch, int peer, const struct header *header, bool *waits_here)
+static struct motet_transfer *find_receive(motetComm_t comm, int peer, const struct header *header, bool *waits_here)
 {
     *waits_here = false;
-    for (int i = 0; i < batch->count; i++) {
-        struct motet_transfer *message = &batch->transfers[i];
-        if (matches(message, peer, header))
-            return message;
-        if (!message->is_send && !message->done && !message->posted && (message->peer < 0 || message->peer == peer))
-            *waits_here = true;
-    }
+    for (struct motet_batch *batch = comm->batches; batch; batch = batch->next)
+        for (int i = 0; i < batch->count; i++) {
+            struct motet_transfer *message = &batch->transfers[i];
+            if (matches(message, peer, header))
+                return message;
+            if (!message->is_send && !message->done && !message->posted && (message->peer < 0 || message->peer == peer))
+                *waits_here = true;
+        }
     return NULL;
 }
 
@@ -237,8 +238,9 @@ static motetResult_t copy_direct(motetComm_t comm, int peer, const struct header
     return result;
 }
 
-static void complete(struct motet_batch *batch, struct motet_transfer *message)
+static void complete(struct motet_transfer *message)
 {
+    struct motet_batch *batch = message->batch;
     message->done = true;
     batch->left--;
     size_t bytes = message->is_send ? message->bytes : message->received;
@@ -248,15 +250,14 @@ static void complete(struct motet_batch *batch, struct motet_transfer *message)
                                message->is_send ? message->peer : batch->comm->position_of[message->source], bytes);
 }
 
-/* Gives unexpected messages of `peer` to receives of the batch that match. */
-static motetResult_t take_unexpected(struct motet_batch *batch, int peer, bool *moved)
+/* Gives unexpected messages of `peer` to receives that match. */
+static motetResult_t take_unexpected(motetComm_t comm, int peer, bool *moved)
 {
-    motetComm_t comm = batch->comm;
     struct motet_pair *pair = &comm->pairs[peer];
     struct unexpected *previous = NULL, *entry = pair->first;
     while (entry) {
         bool waits;
-        struct motet_transfer *message = entry == pair->storing ? NULL : find_receive(batch, peer, &entry->header, &waits);
+        struct motet_transfer *message = entry == pair->storing ? NULL : find_receive(comm, peer, &entry->header, &waits);
         struct unexpected *next = entry->next;
         if (!message) {
             previous = entry;
@@ -273,7 +274,7 @@ static motetResult_t take_unexpected(struct motet_batch *batch, int peer, bool *
         if (pair->last == entry)
             pair->last = previous;
         free(entry);
-        complete(batch, message);
+        complete(message);
         *moved = true;
         entry = next;
     }
@@ -298,9 +299,8 @@ static motetResult_t store_unexpected(motetComm_t comm, int peer)
 }
 
 /* Reads the header at the head of the ring and decides who takes the message. *stuck: nobody does now. */
-static motetResult_t open_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
+static motetResult_t open_message(motetComm_t comm, int peer, bool *stuck, bool *moved)
 {
-    motetComm_t comm = batch->comm;
     struct motet_pair *pair = &comm->pairs[peer];
     uint64_t contiguous;
     bool waits;
@@ -315,7 +315,7 @@ static motetResult_t open_message(struct motet_batch *batch, int peer, bool *stu
         pair->storing = NULL;
     }
     if (!pair->into && !pair->storing) {
-        pair->into = find_receive(batch, peer, &pair->header, &waits);
+        pair->into = find_receive(comm, peer, &pair->header, &waits);
         if (pair->into)
             TRY(accept_header(comm, peer, &pair->header, pair->into));
         else if (waits)
@@ -330,9 +330,8 @@ static motetResult_t open_message(struct motet_batch *batch, int peer, bool *stu
 }
 
 /* Moves payload of the open message. *stuck: more must arrive first. */
-static motetResult_t move_message(struct motet_batch *batch, int peer, bool *stuck, bool *moved)
+static motetResult_t move_message(motetComm_t comm, int peer, bool *stuck, bool *moved)
 {
-    motetComm_t comm = batch->comm;
     struct motet_pair *pair = &comm->pairs[peer];
     char *to = pair->into ? pair->into->buf : pair->storing->bytes;
     if (pair->header.direct) {
@@ -358,25 +357,24 @@ static motetResult_t move_message(struct motet_batch *batch, int peer, bool *stu
     pair->open = false;
     pair->storing = NULL;
     if (pair->into)
-        complete(batch, pair->into);
+        complete(pair->into);
     pair->into = NULL;
     *moved = true;
     return motetSuccess;
 }
 
-static motetResult_t receive_from(struct motet_batch *batch, int peer, bool *moved)
+static motetResult_t receive_from(motetComm_t comm, int peer, bool *moved)
 {
-    motetComm_t comm = batch->comm;
     bool stuck = false;
     if (comm->pairs[peer].first)
-        TRY(take_unexpected(batch, peer, moved));
+        TRY(take_unexpected(comm, peer, moved));
     while (!stuck) {
-        TRY(open_message(batch, peer, &stuck, moved));
+        TRY(open_message(comm, peer, &stuck, moved));
         bool stored = comm->pairs[peer].storing != NULL;
         if (!stuck)
-            TRY(move_message(batch, peer, &stuck, moved));
+            TRY(move_message(comm, peer, &stuck, moved));
         if (stored && !stuck) /* it may be asked for by now, and goes before what follows it */
-            TRY(take_unexpected(batch, peer, moved));
+            TRY(take_unexpected(comm, peer, moved));
     }
     if (comm->pairs[peer].told_taken != comm->pairs[peer].consumed && !comm->pairs[peer].open)
         tell_taken(comm, peer);
@@ -520,9 +518,15 @@ static void record(const struct motet_batch *batch, struct motet_transfer *messa
     message->profile = motet_profile_start_message(comm, message);
 }
 
-motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count)
+motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count,
+                                bool patient)
 {
-    *batch = (struct motet_batch){.comm = comm, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
+    struct motet_batch **last = &comm->batches;
+    *batch = (struct motet_batch){
+        .comm = comm, .patient = patient, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
+    while (*last)
+        last = &(*last)->next;
+    *last = batch;
     if (!comm->pairs)
         comm->pairs = calloc((size_t)comm->nranks, sizeof *comm->pairs);
     if (!comm->pairs)
@@ -530,114 +534,88 @@ motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, str
     uint64_t queued_ns = comm->queued_ns;
     for (int i = 0; i < count; i++) {
         comm->queued_ns = queued_ns;
+        transfers[i].batch = batch;
         record(batch, &transfers[i]);
     }
     return motet_comm_check(comm);
 }
 
-/* Whether an earlier send of the batch to the same peer is still going on: messages of a pair keep their order. */
-static bool waits_for_earlier(const struct motet_batch *batch, int index)
+/* Whether an earlier send to the same peer is still going on: messages of a pair keep their order. */
+static bool waits_for_earlier(const struct motet_transfer *message)
 {
-    for (int i = 0; i < index; i++)
-        if (batch->transfers[i].is_send && !batch->transfers[i].done && batch->transfers[i].peer == batch->transfers[index].peer &&
-            !batch->transfers[i].wait_until) /* a direct send is in the ring: the next may follow */
-            return true;
+    for (const struct motet_batch *batch = message->batch->comm->batches; batch; batch = batch->next)
+        for (int i = 0; i < batch->count; i++) {
+            const struct motet_transfer *other = &batch->transfers[i];
+            if (other == message)
+                return false;
+            if (other->is_send && !other->done && other->peer == message->peer &&
+                !other->wait_until) /* a direct send is in the ring: the next may follow */
+                return true;
+        }
     return false;
 }
 
-static motetResult_t progress_receives(struct motet_batch *batch, bool *moved)
+static motetResult_t progress_receives(const struct motet_batch *batch, bool *moved)
 {
     motetComm_t comm = batch->comm;
     bool any_source = false;
     for (int i = 0; i < batch->count; i++)
         any_source |= !batch->transfers[i].is_send && !batch->transfers[i].done && batch->transfers[i].peer < 0;
     for (int p = 0; any_source && p < comm->nranks; p++)
-        TRY(receive_from(batch, p, moved));
+        TRY(receive_from(comm, p, moved));
     for (int i = 0; !any_source && i < batch->count; i++)
         if (!batch->transfers[i].is_send && !batch->transfers[i].done)
-            TRY(receive_from(batch, batch->transfers[i].peer, moved));
+            TRY(receive_from(comm, batch->transfers[i].peer, moved));
     return motetSuccess;
+}
+
+/* Moves what one of the active batches can. *blocked: a send that has no room; *receives: a receive waits. */
+static motetResult_t progress_one(struct motet_batch *batch, const struct motet_transfer **blocked, bool *receives, bool *moved)
+{
+    bool mine = false;
+    for (int i = 0; i < batch->count; i++) {
+        struct motet_transfer *message = &batch->transfers[i];
+        mine |= !message->is_send && !message->done;
+        if (!message->is_send || message->done || waits_for_earlier(message))
+            continue;
+        if (send_some(batch->comm, message, moved))
+            complete(message), *moved = true;
+        else
+            *blocked = message;
+    }
+    *receives |= mine;
+    return mine ? progress_receives(batch, moved) : motetSuccess;
+}
+
+/* It is active no longer. */
+static void leave(struct motet_batch *batch)
+{
+    struct motet_batch **link = &batch->comm->batches;
+    while (*link && *link != batch)
+        link = &(*link)->next;
+    if (*link)
+        *link = batch->next;
 }
 
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
 {
     const struct motet_transfer *blocked = NULL;
     bool receives = false;
-    for (int i = 0; i < batch->count; i++) {
-        struct motet_transfer *message = &batch->transfers[i];
-        receives |= !message->is_send && !message->done;
-        if (!message->is_send || message->done || waits_for_earlier(batch, i))
-            continue;
-        if (send_some(batch->comm, message, moved))
-            complete(batch, message), *moved = true;
-        else
-            blocked = message;
-    }
-    if (receives)
-        TRY(progress_receives(batch, moved));
+    for (struct motet_batch *each = batch->comm->batches == batch ? batch : NULL; each; each = each->next)
+        TRY(progress_one(each, &blocked, &receives, moved));
     if (*moved)
         motet_comm_wake(batch->comm);
-    if (batch->left == 0) /* not before all know that this rank waits no more: they might take it for part of a cycle later */
-        return unblock(batch) ? motetSuccess : motetInProgress;
-    if (*moved || !blocked || receives)
+    if (batch->left == 0) { /* not before all know that this rank waits no more: they might take it for part of a cycle later */
+        if (!unblock(batch))
+            return motetInProgress;
+        leave(batch);
+        return motetSuccess;
+    }
+    if (*moved || !blocked || receives || batch->patient)
         unblock(batch);
     else
         TRY(look_for_cycle(batch, blocked));
     return motetInProgress;
-}
-
-void motet_batch_describe(void *context, char *text, size_t len)
-{
-    const struct motet_batch *batch = context;
-    for (int i = 0; i < batch->count; i++) {
-        const struct motet_transfer *message = &batch->transfers[i];
-        if (message->done)
-            continue;
-        const struct motet_dtype *dtype = motet_dtype_row(message->dtype);
-        int rank = message->peer >= 0 ? batch->comm->peers[message->peer].rank : -1;
-        if (rank < 0)
-            snprintf(text, len, "%s(%zu x %s) from any rank", message->name, message->bytes / dtype->size, dtype->name);
-        else
-            snprintf(text, len, "%s(%zu x %s) %s rank %d (pid %d on %s)", message->name, message->bytes / dtype->size, dtype->name,
-                     message->is_send ? "to" : "from", rank, (int)batch->comm->peers[message->peer].endpoint->process.pid,
-                     batch->comm->peers[message->peer].endpoint->process.host_name);
-        return;
-    }
-    snprintf(text, len, "nothing");
-}
-
-int motet_batch_whom(void *context, motetComm_t comm)
-{
-    const struct motet_batch *batch = context;
-    for (int i = 0; batch->comm == comm && i < batch->count; i++)
-        if (!batch->transfers[i].done)
-            return batch->transfers[i].peer >= 0 ? comm->peers[batch->transfers[i].peer].rank : -1;
-    return -1;
-}
-
-/* The first message to or from that rank that is not complete; a receive from anybody when nobody else can send. */
-const struct motet_transfer *motet_batch_message(void *context, motetComm_t comm, int position)
-{
-    const struct motet_batch *batch = context;
-    for (int i = 0; batch->comm == comm && i < batch->count; i++)
-        if (!batch->transfers[i].done && (batch->transfers[i].peer == position || batch->transfers[i].peer < 0))
-            return &batch->transfers[i];
-    return NULL;
-}
-
-/* A send to the dead, a receive from it, or a receive from anybody when nobody else is alive. */
-bool motet_batch_needs(void *context, motetComm_t comm, int position)
-{
-    const struct motet_batch *batch = context;
-    bool others = false;
-    for (int p = 0; p < comm->nranks; p++)
-        others |= p != comm->position && p != position && !atomic_load(&comm->peers[p].dead) && !motet_comm_has_finished(comm, p);
-    for (int i = 0; batch->comm == comm && i < batch->count; i++) {
-        const struct motet_transfer *message = &batch->transfers[i];
-        if (!message->done && (message->peer == position || (message->peer < 0 && !others)))
-            return true;
-    }
-    return false;
 }
 
 static bool copies_from_me(const void *context, int position)
@@ -672,6 +650,8 @@ void motet_batch_end(struct motet_batch *batch)
             batch->comm->pairs[p].into = NULL; /* the communicator is broken: nothing more is received into the caller's memory */
     if (batch->announced)
         unblock(batch);
+    if (batch->comm)
+        leave(batch);
 }
 
 void motet_p2p_free(motetComm_t comm)

@@ -27,11 +27,15 @@ struct motet_transfer {
     bool begun, posted;
     uint64_t number; /* of its record */
     struct motet_profile *profile;
+    struct motet_batch *batch;
 };
 
-/* Messages that progress together: the sends and receives of one group, or a single one. */
+/* Messages that progress together: the sends and receives of one group, or a single one. Several batches of a communicator may be active
+ * when one thread drives them all: they are matched like one, in the order in which they began, and the first of them moves all. */
 struct motet_batch {
     motetComm_t comm;
+    struct motet_batch *next;         /* active after this one */
+    bool patient;                     /* more may be called beside it: a send that waits is in no circle */
     struct motet_transfer *transfers; /* in call order */
     int count, left;
     bool announced; /* this rank shows that it waits in Send */
@@ -41,8 +45,10 @@ struct motet_batch {
     uint64_t blocked_since_ns; /* a send has found no room since then; 0: none */
 };
 
-/* Begins a batch over transfers[0..count): argument checks were done. The array stays the caller's. */
-motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count);
+/* Begins a batch over transfers[0..count): argument checks were done. The array stays the caller's. It is active until it has succeeded, or
+ * until its end. */
+motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count,
+                                bool patient);
 
 /* Moves what can be moved. motetInProgress, motetSuccess when all messages are done, or an error. */
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);

@@ -106,15 +106,39 @@ void motet_queue_append(struct motet_op *op)
     pthread_mutex_unlock(&comm->queue_lock);
 }
 
-/* The operation at the head is complete. Another thread may wait for its turn, or for the end of the queue, and then free the
- * communicator: it is not touched after the unlock. */
+/* Whether it is the operation's turn: it is the first, or messages on streams, as are all before it, which have started. */
+static bool may_start(const struct motet_op *op)
+{
+    motetComm_t comm = op->comm;
+    if (atomic_load_explicit(&comm->queue_first, memory_order_acquire) == op)
+        return true;
+    if (op->call || !op->on_stream)
+        return false;
+    pthread_mutex_lock(&comm->queue_lock);
+    const struct motet_op *before = atomic_load(&comm->queue_first);
+    while (before && before != op && before->on_stream && !before->call && before->started)
+        before = before->next;
+    pthread_mutex_unlock(&comm->queue_lock);
+    return before == op;
+}
+
+/* The operation is complete. Another thread may wait for its turn, or for the end of the queue, and then free the communicator: it is not
+ * touched after the unlock. */
 static void leave_queue(struct motet_op *op)
 {
     motetComm_t comm = op->comm;
     pthread_mutex_lock(&comm->queue_lock);
-    struct motet_op *next = op->next;
-    bool ring = next || atomic_load(&comm->caller), last = !next && atomic_load(&comm->abandoned);
-    atomic_store(&comm->queue_first, next);
+    struct motet_op *first = atomic_load(&comm->queue_first), *before = first;
+    if (first == op) {
+        atomic_store(&comm->queue_first, first = op->next);
+    } else {
+        while (before->next != op)
+            before = before->next;
+        before->next = op->next;
+        if (comm->queue_last == op)
+            comm->queue_last = before;
+    }
+    bool ring = first || atomic_load(&comm->caller), last = !first && atomic_load(&comm->abandoned);
     pthread_mutex_unlock(&comm->queue_lock);
     if (ring)
         motet_doorbell_ring_self();
@@ -133,7 +157,7 @@ static motetResult_t start(struct motet_op *op)
     for (int i = 0; i < op->ntransfers; i++)
         bytes += op->transfers[i].bytes;
     motet_timing_begin(&op->timing, op->comm, op->comm->messages + 1, bytes);
-    return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers);
+    return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers, op->patient);
 }
 
 static void report_statuses(struct motet_op *op)
@@ -172,7 +196,7 @@ static motetResult_t progress_batch(struct motet_op *op, bool *moved)
 void motet_op_progress(struct motet_op *op, bool *moved)
 {
     bool mine = false;
-    if (atomic_load_explicit(&op->comm->queue_first, memory_order_acquire) != op)
+    if (!op->started && !may_start(op))
         return;
     motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
     if (result == motetSuccess && op->call)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Operations of communicators: each is appended to its communicator's queue when it is called, starts when all before it are complete, and is
- * driven by one thread: the caller (NULL stream) or the progress thread (stream.c). */
+ * driven by one thread: the caller (NULL stream) or the progress thread (stream.c). Messages on streams do not wait for messages on other
+ * streams: what is called first starts first, but a receive that lasts keeps no send back. */
 #ifndef MOTET_QUEUE_H
 #define MOTET_QUEUE_H
 
@@ -22,8 +23,9 @@ struct motet_op {
     struct motet_timing timing; /* of the batch; a collective has its own */
     uint64_t queued_ns;         /* when it got its place */
     bool started;
-    motetResult_t result;  /* motetInProgress until complete */
-    struct motet_op *next; /* in the communicator's queue */
+    bool on_stream, patient; /* the progress thread drives it; and there are other streams, on which more may be called beside it */
+    motetResult_t result;    /* motetInProgress until complete */
+    struct motet_op *next;   /* in the communicator's queue */
 };
 
 /* An operation of one collective call. Owns call, also on failure (then NULL is returned: out of memory). */

@@ -380,13 +380,29 @@ motetResult_t motet_stream_destroy(motetStream_t stream)
     return result;
 }
 
+/* Who drives the operations; read by the progress thread once they are submitted. */
+static void mark(struct motet_op *const ops[], int n, bool on_stream, bool patient)
+{
+    for (int i = 0; i < n; i++) {
+        ops[i]->on_stream = on_stream;
+        ops[i]->patient = patient;
+    }
+}
+
 motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n)
 {
-    return submit(stream, &(struct item){.kind = ITEM_OPS,
-                                         .ops = (struct motet_op **)(uintptr_t)ops,
-                                         .nops = n,
-                                         .comm = ops[0]->comm,
-                                         .comm_id = ops[0]->comm->id});
+    pthread_mutex_lock(&all.lock);
+    bool patient = all.nstreams > 1;
+    pthread_mutex_unlock(&all.lock);
+    mark(ops, n, true, patient);
+    motetResult_t result = submit(stream, &(struct item){.kind = ITEM_OPS,
+                                                         .ops = (struct motet_op **)(uintptr_t)ops,
+                                                         .nops = n,
+                                                         .comm = ops[0]->comm,
+                                                         .comm_id = ops[0]->comm->id});
+    if (result != motetSuccess)
+        mark(ops, n, false, false);
+    return result;
 }
 
 motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data)

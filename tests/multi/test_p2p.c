@@ -222,6 +222,45 @@ static void test_p2p_on_streams_exchanges(void **state)
     run_everywhere(on_stream);
 }
 
+/* Every message on a stream of its own. Receives are called first and for the last message first, and what they wait for is sent only
+ * after this rank has sent, synchronized, and received something else: none of them may keep the others back. */
+static int streams_apart(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { N = 20000, M = 6 };
+    static __thread int64_t out[M][N], in[M][N];
+    motetStream_t sending[M], receiving[M];
+    motetStatus_t status[M];
+    int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+    (void)argument;
+    for (int m = M - 1; m >= 0; m--) {
+        CALL(motetStreamCreate(&receiving[m]));
+        CALL(motetStreamCreate(&sending[m]));
+        memset(in[m], 0xee, sizeof in[m]);
+        CALL(motetRecvTag(in[m], N, motetInt64, m % 2 ? MOTET_ANY_SOURCE : previous, m, &status[m], comm, receiving[m]));
+    }
+    for (int m = 0; m < M; m++) {
+        size_t n = m % 3 ? N : 1; /* eager ones, and such that wait for the receiver */
+        probe_fill(out[m], n, rank, m);
+        CALL(motetSendTag(out[m], n, motetInt64, next, m, comm, sending[m]));
+        CALL(motetStreamSynchronize(receiving[m])); /* the receives called before are still waiting */
+        CHECK(status[m].source == previous && status[m].tag == m && status[m].count == n);
+        CHECK(probe_is(in[m], n, previous, m));
+        CHECK(n == N || in[m][n] == (int64_t)0xeeeeeeeeeeeeeeee);
+    }
+    for (int m = 0; m < M; m++) {
+        CALL(motetStreamSynchronize(sending[m]));
+        CALL(motetStreamDestroy(sending[m]));
+        CALL(motetStreamDestroy(receiving[m]));
+    }
+    return 0;
+}
+
+static void test_p2p_on_streams_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    run_everywhere(streams_apart);
+}
+
 /* Sizes that differ are an error on the receiver, whatever side is larger, never a wrong value. */
 static int sizes_differ(motetComm_t comm, int rank, int nranks, const void *argument)
 {
@@ -266,6 +305,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_p2p_any_source_serves_everybody),
         cmocka_unit_test(test_p2p_tagged_and_untagged_messages_never_meet),
         cmocka_unit_test(test_p2p_on_streams_exchanges),
+        cmocka_unit_test(test_p2p_on_streams_do_not_wait_for_each_other),
         cmocka_unit_test(test_p2p_cycle_of_waiting_sends_is_an_error_everywhere),
         cmocka_unit_test(test_p2p_sizes_that_differ_are_an_error_on_both),
     };

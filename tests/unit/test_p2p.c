@@ -140,7 +140,7 @@ static bool visit(int rank)
     int first = script->at > 0 ? script->ends[script->at - 1] : 0;
     motetResult_t result = motetSuccess;
     if (!script->begun)
-        result = motet_batch_begin(&script->batch, comm, &script->messages[first], script->ends[script->at] - first);
+        result = motet_batch_begin(&script->batch, comm, &script->messages[first], script->ends[script->at] - first, false);
     script->begun = true;
     if (result == motetSuccess)
         result = motet_batch_progress(&script->batch, &moved);
