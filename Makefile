@@ -6,7 +6,7 @@ BUILD := build
 CMAKE_OPTIONS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run check install format lint clean
+.PHONY: all run check check-torch install format lint clean
 
 all:
 	@cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DMOTET_WERROR=OFF \
@@ -26,6 +26,10 @@ check:
 	@cmake -S . -B $(BUILD)/check -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_OPTIONS)
 	@cmake --build $(BUILD)/check -j $(CORES)
 	@scripts/run_tests.sh $(BUILD)/check
+
+# The Python package and the PyTorch backend, in a virtual environment with a pinned torch; the last line is "N passed, N failed".
+check-torch:
+	@scripts/check_torch.sh
 
 install: all
 	@cmake --install $(BUILD)/release

@@ -31,7 +31,7 @@ class build(build_py):
         super().run()
         package = os.path.join(self.build_lib, "motet")
         self.build_library(package)
-        shutil.copy(os.path.join(root, "include", "motet.h"), os.path.join(package, "torch"))
+        shutil.copytree(os.path.join(root, "include"), os.path.join(package, "include"), dirs_exist_ok=True)
         sys.path.insert(0, os.path.join(here, "motet", "torch"))
         import compiling  # a file of the package that imports neither torch nor motet
 

@@ -300,8 +300,8 @@ def _stores(rank: int, size: int, folder: str) -> None:
         assert comm.all_reduce(np.array([1]))[0] == size
 
 
-@pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("body", [_collectives, _uneven, _types, _dlpack, _messages, _streams, _splits, _abort, _stores])
+@pytest.mark.parametrize("size", [2, 3])
 def test_communicator_works(body: Any, size: int) -> None:
     ranks.of(size).run(body)
 

@@ -1045,7 +1045,7 @@ class Group : public Backend {
         constexpr bool receives = std::is_invocable_v<Function, motetStream_t, Running &>;
         if constexpr (!receives) if (here) {
             auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), number, std::move(output));
-            check(function(nullptr));
+            accept(function(nullptr), message);
             if (C10_UNLIKELY(!copies.empty()))
                 finishCopies(copies);
             work->ended();
@@ -1053,13 +1053,29 @@ class Group : public Backend {
         }
         auto work = c10::make_intrusive<Running>(rank_, call.type, titleOf(call.title), number, pending);
         if constexpr (receives)
-            check(function(work->stream(), *work));
+            accept(function(work->stream(), *work), message);
         else
-            check(function(work->stream()));
+            accept(function(work->stream()), message);
         work->begin(std::move(output), std::move(keep), std::move(copies), limit == commTimeout_ ? milliseconds(0) : limit);
         if (!call.async)
             work->wait(milliseconds(0));
         return work;
+    }
+
+    // What went wrong with messages first is the reason why the rest ends, and the other way round.
+    void accept(motetResult_t code, bool message)
+    {
+        if (C10_LIKELY(code == motetSuccess))
+            return;
+        std::string text = sentence(code);
+        motetComm_t other = message ? comm_ : messages_;
+        motetResult_t theirs = motetSuccess;
+        if (code != motetInvalidArgument && motetCommGetAsyncError(other, &theirs) == motetSuccess && theirs != motetSuccess && theirs != motetInProgress) {
+            const char *reason = motetGetLastError(other);
+            if (!strstr(reason, "revoked"))
+                fail(theirs, reason);
+        }
+        fail(code, text);
     }
 
     Pointer<Work> complete(const Call &call, Output output)

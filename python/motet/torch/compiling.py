@@ -43,14 +43,14 @@ def build(torch_folder: str, package: str, compiler: Optional[str] = None) -> st
     major, minor = (int(part) for part in version.split("."))
     target = os.path.join(package, "torch", file_name(version))
     include = os.path.join(torch_folder, "include")
-    headers = os.path.join(HERE, "motet.h")
-    if not os.path.isfile(headers):
-        headers = os.path.join(HERE, "..", "..", "..", "include", "motet.h")
+    headers = os.path.join(HERE, "..", "include")  # of the package, else of the source tree
+    if not os.path.isdir(headers):
+        headers = os.path.join(HERE, "..", "..", "..", "include")
     command = [
         compiler or os.environ.get("CXX", "c++"), "-std=c++20" if (major, minor) >= (2, 10) else "-std=c++17", "-O2", "-fPIC", "-shared",
         "-fvisibility=hidden", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={int(_has_new_strings(torch_folder))}",
         f"-DMOTET_TORCH={major * 100 + minor}", "-isystem", include, "-isystem", os.path.join(include, "torch", "csrc", "api", "include"),
-        "-I", os.path.dirname(headers), os.path.join(HERE, "backend.cpp"), "-o", target,
+        "-I", headers, os.path.join(HERE, "backend.cpp"), "-o", target,
         "-L", os.path.join(torch_folder, "lib"), "-ltorch_cpu", "-lc10", os.path.join(package, "libmotet.so.0"), "-Wl,-rpath,$ORIGIN/..",
     ]  # fmt: skip
     try:
