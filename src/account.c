@@ -166,10 +166,8 @@ static void add_others(struct motet_account *account, motetComm_t comm, const in
     }
 }
 
-static void add_times(struct motet_account *account, motetComm_t comm)
+void motet_account_add_tally(struct motet_account *account, const struct motet_tally *tally)
 {
-    struct motet_tally *tally = motet_timing_tally(comm);
-    uint64_t waited = 0;
     for (int d = 0; d < MOTET_TALLY_DRIVERS; d++) {
         const struct motet_tally_times *times = &tally->times[d];
         uint64_t brief = motet_tally_read(&times->brief_ns), wait = motet_tally_read(&times->brief_wait_ns),
@@ -180,10 +178,12 @@ static void add_times(struct motet_account *account, motetComm_t comm)
         account->stream_ns += d == MOTET_TALLY_STREAM ? brief + lasting : 0;
         account->reduce_ns += reduce;
         account->long_waits += motet_tally_read(&times->long_waits);
-        waited += wait + lasting;
+        account->wait_ns += wait + lasting;
     }
-    account->wait_ns += waited;
-    account->wait_late_ns += (uint64_t)(motet_account_late_share(comm) * (double)waited);
+    for (int t = 0; t < MOTET_STATS_TRANSPORTS; t++) {
+        account->sent[t] += motet_tally_read(&tally->sent[t]);
+        account->received[t] += motet_tally_read(&tally->received[t]);
+    }
 }
 
 void motet_account_add(struct motet_account *account, motetComm_t comm, const int *rank_of)
@@ -191,16 +191,14 @@ void motet_account_add(struct motet_account *account, motetComm_t comm, const in
     struct motet_tally *tally = motet_timing_tally(comm);
     motet_timing_work_out(comm);
     account->known = 1;
-    add_times(account, comm);
+    uint64_t waited_before = account->wait_ns;
+    motet_account_add_tally(account, tally);
+    account->wait_late_ns += (uint64_t)(motet_account_late_share(comm) * (double)(account->wait_ns - waited_before));
     for (int k = 0; k < MOTET_TALLY_KINDS; k++)
         for (int c = 0; c < MOTET_TALLY_CLASSES; c++) {
             account->calls[k][c] += motet_tally_read(&tally->cells[k][c].calls);
             account->bytes[k][c] += motet_tally_read(&tally->cells[k][c].bytes);
         }
-    for (int t = 0; t < MOTET_STATS_TRANSPORTS; t++) {
-        account->sent[t] += motet_tally_read(&tally->sent[t]);
-        account->received[t] += motet_tally_read(&tally->received[t]);
-    }
     /* One thread may call on several communicators: the longest look at it counts. */
     if (motet_tally_read(&tally->seen_ns) > account->seen_ns) {
         account->seen_ns = motet_tally_read(&tally->seen_ns);

@@ -10,6 +10,9 @@
 /* Adds the counters of a communicator to *account. rank_of[position]: rank in the job, -1 unknown; NULL: unknown for all. */
 void motet_account_add(struct motet_account *account, motetComm_t comm, const int *rank_of);
 
+/* Adds what a tally alone tells, also that of another rank: times, waits, bytes by transport. */
+void motet_account_add_tally(struct motet_account *account, const struct motet_tally *tally);
+
 /* Compares the timed calls after `from` among the ranks of this host; for the host's first rank, others do nothing. Returns where to go on. */
 uint64_t motet_account_compare(motetComm_t comm, uint64_t from);
 

@@ -545,11 +545,11 @@ static void close_peers(motetComm_t comm)
 
 void motet_comm_close(motetComm_t comm)
 {
-    motet_ledger_close(comm);
-    if (comm->control && comm->leader) { /* posted, or nearly */
+    if (comm->control && comm->leader) /* posted, or nearly */
         motet_dump_keep(comm->region);
+    motet_ledger_close(comm);
+    if (comm->control && comm->leader)
         motet_board_remove(comm->region);
-    }
     comm->magic = 0;
     motet_council_leave(comm);
     if (comm->has_windows)

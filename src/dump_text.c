@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "board.h"
 #include "call_text.h"
+#include "counters.h"
 #include "coll/coll.h"
 #include "reduce/reduce.h"
 #include "segment.h"
@@ -25,6 +26,7 @@ struct snapshot {
     struct motet_board_entry entry;
     struct motet_record *records;
     size_t n;
+    char late[MOTET_COUNTERS_SENTENCE_MAX]; /* who keeps the others waiting */
     struct snapshot *next;
 };
 
@@ -57,6 +59,7 @@ static struct snapshot *take_snapshot(const struct motet_board_entry *entry)
         return NULL;
     }
     snapshot->entry = *entry;
+    motet_counters_late(entry->region, snapshot->late);
     snapshot->records = records;
     for (uint64_t n = first_call; n <= entry->calls; n++)
         snapshot->n += motet_board_call(entry, n, &records[snapshot->n]);
@@ -237,6 +240,8 @@ static void write_pg_status(struct motet_json *json, const struct snapshot *snap
     motet_json_int(json, "messages", (int64_t)entry->messages);
     motet_json_int(json, "bytes", (int64_t)entry->bytes);
     motet_json_int(json, "waits_for", entry->wait_ns ? entry->waits_for : -1);
+    if (snapshot->late[0])
+        motet_json_text(json, "late", snapshot->late);
     motet_json_end(json, '}');
 }
 

@@ -434,10 +434,23 @@ static void fill_late(motetComm_t comm, motetCommStats_t *stats)
     stats->lateP99Ns = worst.p99_ns;
 }
 
-void motet_ledger_stats(motetComm_t comm, motetCommStats_t *stats)
+static void fill_times(const struct motet_account *sum, motetCommStats_t *stats)
+{
+    memcpy(stats->sentBytes, sum->sent, sizeof stats->sentBytes);
+    memcpy(stats->receivedBytes, sum->received, sizeof stats->receivedBytes);
+    stats->timeNs = sum->time_ns;
+    stats->streamTimeNs = sum->stream_ns;
+    stats->waitNs = sum->wait_ns;
+    stats->waitLateNs = sum->wait_late_ns;
+    stats->reduceNs = sum->reduce_ns;
+    stats->moveNs = sum->time_ns - sum->wait_ns - sum->reduce_ns;
+    stats->longWaits = sum->long_waits;
+}
+
+/* The lock is held. */
+static void fill_stats(motetComm_t comm, motetCommStats_t *stats)
 {
     struct motet_account sum = {.known = 1};
-    pthread_mutex_lock(&lock);
     if (comm->ledger)
         comm->ledger->compared = motet_account_compare(comm, comm->ledger->compared);
     motet_account_look_at_thread(comm, motet_now_ns());
@@ -445,18 +458,62 @@ void motet_ledger_stats(motetComm_t comm, motetCommStats_t *stats)
     fill_late(comm, stats);
     if (comm->ledger && comm->ledger->job)
         stats->blockedNs = motet_tally_read(&comm->ledger->job->blocked_ns);
-    pthread_mutex_unlock(&lock);
     memcpy(stats->calls, sum.calls, sizeof stats->calls);
     memcpy(stats->bytes, sum.bytes, sizeof stats->bytes);
-    memcpy(stats->sentBytes, sum.sent, sizeof stats->sentBytes);
-    memcpy(stats->receivedBytes, sum.received, sizeof stats->receivedBytes);
-    stats->timeNs = sum.time_ns;
-    stats->streamTimeNs = sum.stream_ns;
-    stats->waitNs = sum.wait_ns;
-    stats->waitLateNs = sum.wait_late_ns;
-    stats->reduceNs = sum.reduce_ns;
-    stats->moveNs = sum.time_ns - sum.wait_ns - sum.reduce_ns;
-    stats->longWaits = sum.long_waits;
+    fill_times(&sum, stats);
+}
+
+void motet_ledger_stats(motetComm_t comm, motetCommStats_t *stats)
+{
+    pthread_mutex_lock(&lock);
+    fill_stats(comm, stats);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Who stands out, in a sentence. The lock is held. */
+static void say_late(motetComm_t comm, const motetCommStats_t *stats, char *sentence, size_t len)
+{
+    const struct motet_straggler late = {.rank = stats->lateRank,
+                                         .cause = stats->lateCause,
+                                         .compared = stats->lateP50Ns ? stats->compared : 0, /* slow links are not compared */
+                                         .share = stats->lateShare,
+                                         .saved = stats->lateSaved,
+                                         .p50_ns = stats->lateP50Ns,
+                                         .p99_ns = stats->lateP99Ns};
+    if (late.rank >= 0)
+        motet_report_straggler_text(&late, motet_report_host(comm, late.rank), sentence, len);
+}
+
+/* Whether the region is of another rank of the communicator that can be read here: then what its tally tells. The lock is held. */
+static bool look_at_peer(motetComm_t comm, const char *region, motetCommStats_t *stats)
+{
+    int p = 0;
+    while (p < comm->nranks && !(comm->peers[p].mapped && comm->peers[p].region == region))
+        p++;
+    if (p == comm->nranks)
+        return false;
+    struct motet_account sum = {.known = 1};
+    motet_account_add_tally(&sum, (const struct motet_tally *)(const void *)(region + comm->layout.tally));
+    fill_times(&sum, stats);
+    stats->lateRank = -1;
+    return true;
+}
+
+bool motet_ledger_look(const char *region, motetCommStats_t *stats, char *sentence, size_t len)
+{
+    bool found = false;
+    sentence[0] = '\0';
+    pthread_mutex_lock(&lock);
+    for (struct motet_ledger *ledger = ledgers; ledger && !found; ledger = ledger->next)
+        if (ledger->comm->region == region) {
+            fill_stats(ledger->comm, stats);
+            say_late(ledger->comm, stats, sentence, len);
+            found = true;
+        }
+    for (struct motet_ledger *ledger = ledgers; ledger && !found; ledger = ledger->next)
+        found = look_at_peer(ledger->comm, region, stats);
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 /* ---- A program that ends without destroying its communicators ---- */

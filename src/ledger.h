@@ -32,6 +32,10 @@ motetResult_t motet_ledger_step(motetComm_t comm);
 /* What this rank's communicator counted, with what its host's first rank and, for rank 0 of the job, all ranks know. */
 void motet_ledger_stats(motetComm_t comm, motetCommStats_t *stats);
 
+/* The same for the rank whose region it is, if it is of a communicator of this process, and the sentence about the rank that stands out (""
+ * if none does). Of other ranks of the host only times and bytes by transport are known. False: the region is of no such communicator. */
+bool motet_ledger_look(const char *region, motetCommStats_t *stats, char *sentence, size_t len);
+
 /* Number of communicators of this process that are looked after. */
 int motet_ledger_count(void);
 

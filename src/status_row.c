@@ -8,6 +8,7 @@
 #include "base/descriptor.h"
 #include "base/os.h"
 #include "call_text.h"
+#include "counters.h"
 #include "segment.h"
 #include "status.h"
 
@@ -166,6 +167,7 @@ static void write_row(void *context, const struct motet_board_entry *entry)
         motet_json_real(json, "waits_s", seconds(entry->wait_ns, rows->now_ns));
         motet_json_int(json, "waits_for", entry->waits_for);
     }
+    motet_counters_write(json, entry->region);
     if (entry->failed)
         motet_json_text(json, "error", entry->fault);
     motet_json_end(json, '}');

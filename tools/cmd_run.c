@@ -16,7 +16,7 @@
 
 struct run_settings {
     int64_t nranks, max_restarts, timeout_ms, grace_ms, start_timeout_ms, master_port;
-    const char *hosts, *hostfile, *ssh, *remote_path, *directory, *binding, *master_address;
+    const char *hosts, *hostfile, *ssh, *remote_path, *directory, *binding, *master_address, *report;
     struct option_list variables;
     bool agent, keep_going, no_prefix, quiet;
 };
@@ -44,6 +44,9 @@ static const struct option_row run_options[] = {
      "Time between SIGTERM and SIGKILL when the job is ended."},
     {0, "no-prefix", NULL, OPTION_FLAG, AT(no_prefix), 0, 0, NULL, NULL, "Prints the ranks' lines without [rank] in front."},
     {'q', "quiet", NULL, OPTION_FLAG, AT(quiet), 0, 0, NULL, NULL, "Says nothing but failures."},
+    {0, "report", "FILE", OPTION_WISH, AT(report), 0, 0, NULL, "-",
+     "Where the time of the job went, who kept the others waiting, and what helps: rank 0 writes it at the end, as JSON if the file's name "
+     "ends in .json; - is its stderr."},
     {0, "directory", "DIR", OPTION_TEXT, AT(directory), 0, 0, NULL, "the current one", "Working directory of the ranks."},
     {0, "master-addr", "ADDRESS", OPTION_TEXT, AT(master_address), 0, 0, NULL, "rank 0's host", "MASTER_ADDR of the ranks."},
     {0, "master-port", "PORT", OPTION_INT, AT(master_port), 1, 65535, NULL, "a free one", "MASTER_PORT of the ranks."},
@@ -70,7 +73,7 @@ static bool collect_hosts(const struct run_settings *settings, struct hosts *hos
 /* The variables of --env, and for other hosts what begins with MOTET_ or OMP_. Malloced; NULL and a message on failure. */
 static char **collect_variables(const struct run_settings *settings, bool other_hosts)
 {
-    size_t n = (size_t)settings->variables.n + 1;
+    size_t n = (size_t)settings->variables.n + 2;
     for (char **at = environ; *at; at++)
         n++;
     char **variables = calloc(n, sizeof *variables);
@@ -91,6 +94,9 @@ static char **collect_variables(const struct run_settings *settings, bool other_
             text = NULL;
         variables[used++] = text;
     }
+    char *report = NULL;
+    if (variables && settings->report && asprintf(&report, "MOTET_REPORT=%s", settings->report) >= 0)
+        variables[used++] = report;
     return variables;
 }
 
@@ -201,6 +207,7 @@ const struct command command_run = {
                    "other  the exit code of the rank that failed first; 1 when a host could not be reached",
     .examples = "motet run -n 4 ./train # four ranks on this host\n"
                 "motet run --hosts a:2,b:2 ./train # two ranks on each of two hosts\n"
+                "motet run -n 4 --report ./train # and where the time went\n"
                 "motet run -n 2 --bind core python train.py # a share of the CPUs for each rank\n"
                 "motet run -n 2 all_reduce_perf -g 4 # 8 ranks: threads of two processes",
     .options = run_options,

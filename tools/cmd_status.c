@@ -13,7 +13,7 @@
 #include "status_job.h"
 
 struct status_settings {
-    bool json, watch, dump;
+    bool json, watch, dump, counters;
     int64_t interval_ms, timeout_ms;
 };
 
@@ -26,6 +26,8 @@ static const struct option_row status_options[] = {
      "How long to wait for answers, of other hosts too."},
     {0, "dump", NULL, OPTION_FLAG, offsetof(struct status_settings, dump), 0, 0, NULL, NULL,
      "Makes every process of the job write what its flight recorder remembers, and prints the names of the files."},
+    {'c', "counters", NULL, OPTION_FLAG, offsetof(struct status_settings, counters), 0, 0, NULL, NULL,
+     "Prints where the time of each rank's calls went, and what it sent and received, instead of what it is in."},
     {0, "json", NULL, OPTION_FLAG, offsetof(struct status_settings, json), 0, 0, NULL, NULL, "Prints JSON instead of tables."},
 };
 
@@ -139,68 +141,106 @@ static void format_transport(char *text, size_t len, const struct status_row *ro
                  row->net > 0 ? "NET/Socket" : "");
 }
 
-enum { COLUMNS = 9 };
+enum { COLUMNS_MAX = 12, CELL = 96 };
 
-/* One line of the table as texts. */
-static void fill_line(char cells[COLUMNS][96], const struct status_row *row)
+/* A table: its heads, and one line of it as texts. */
+struct table {
+    int ncolumns;
+    const char *heads[COLUMNS_MAX];
+    void (*fill)(char cells[COLUMNS_MAX][CELL], const struct status_row *row);
+};
+
+static void fill_who(char cells[COLUMNS_MAX][CELL], const struct status_row *row)
+{
+    snprintf(cells[0], CELL, "%d", row->rank);
+    snprintf(cells[1], CELL, "%d", row->pid);
+    snprintf(cells[2], CELL, "%.90s", row->host);
+}
+
+static void fill_state(char cells[COLUMNS_MAX][CELL], const struct status_row *row)
 {
     char duration[32], bytes[32];
     double since_s = row->has_current ? row->current.began_s : row->idle_s;
-    snprintf(cells[0], 96, "%d", row->rank);
-    snprintf(cells[1], 96, "%d", row->pid);
-    snprintf(cells[2], 96, "%.90s", row->host);
+    fill_who(cells, row);
     if (row->has_last)
-        format_call(cells[3], 96, &row->last);
+        format_call(cells[3], CELL, &row->last);
     else
-        snprintf(cells[3], 96, "-");
-    format_now(cells[4], 96, row);
-    snprintf(cells[5], 96, "%s", status_duration(duration, since_s));
+        snprintf(cells[3], CELL, "-");
+    format_now(cells[4], CELL, row);
+    snprintf(cells[5], CELL, "%s", status_duration(duration, since_s));
     if (row->waits && row->has_current && row->waits_for >= 0)
-        snprintf(cells[6], 96, "rank %d", row->waits_for);
+        snprintf(cells[6], CELL, "rank %d", row->waits_for);
     else
-        snprintf(cells[6], 96, "%s", row->waits && row->has_current ? "others" : "-");
-    snprintf(cells[7], 96, "%s", format_bytes(bytes, row->bytes));
-    format_transport(cells[8], 96, row);
+        snprintf(cells[6], CELL, "%s", row->waits && row->has_current ? "others" : "-");
+    snprintf(cells[7], CELL, "%s", format_bytes(bytes, row->bytes));
+    format_transport(cells[8], CELL, row);
 }
 
-static void print_line(char cells[COLUMNS][96], const int widths[COLUMNS])
+/* A process that does not answer tells no counters: its memory was read. */
+static void fill_counters(char cells[COLUMNS_MAX][CELL], const struct status_row *row)
 {
-    for (int c = 0; c < COLUMNS; c++)
-        printf("%s%-*s", c ? "  " : "", c + 1 < COLUMNS ? widths[c] : 0, cells[c]);
-    printf("\n");
+    const double times[] = {row->time_s, row->wait_s, row->move_s, row->reduce_s};
+    char text[32];
+    fill_who(cells, row);
+    snprintf(cells[3], CELL, "%" PRId64, row->calls);
+    snprintf(cells[4], CELL, "%" PRId64, row->messages);
+    for (int c = 5; c < COLUMNS_MAX; c++)
+        snprintf(cells[c], CELL, "-");
+    if (!row->has_counters)
+        return;
+    for (int t = 0; t < 4; t++)
+        snprintf(cells[5 + t], CELL, "%s", status_duration(text, times[t]));
+    snprintf(cells[9], CELL, "%" PRId64, row->long_waits);
+    snprintf(cells[10], CELL, "%s", format_bytes(text, row->sent));
+    snprintf(cells[11], CELL, "%s", format_bytes(text, row->received));
 }
 
-static bool print_comm(const struct status_job *job, size_t first, size_t n)
+static const struct table state_table = {
+    9, {"RANK", "PID", "HOST", "LAST COMPLETED", "NOW IN", "FOR", "WAITS FOR", "PAYLOAD", "TRANSPORT"}, fill_state};
+static const struct table counters_table = {
+    12,
+    {"RANK", "PID", "HOST", "CALLS", "MESSAGES", "IN CALLS", "WAITING", "MOVING", "REDUCING", "LONG WAITS", "SENT", "RECEIVED"},
+    fill_counters};
+
+static void print_table(const struct table *table, const struct status_row *rows, size_t n)
 {
-    static char cells[COLUMNS][96];
-    char heads[COLUMNS][96] = {"RANK", "PID", "HOST", "LAST COMPLETED", "NOW IN", "FOR", "WAITS FOR", "PAYLOAD", "TRANSPORT"};
-    char verdict[4096];
-    int widths[COLUMNS];
-    bool stuck;
-    for (int c = 0; c < COLUMNS; c++)
-        widths[c] = (int)strlen(heads[c]);
-    for (size_t i = first; i < first + n; i++) {
-        fill_line(cells, &job->rows[i]);
-        for (int c = 0; c < COLUMNS; c++)
+    static char cells[COLUMNS_MAX][CELL];
+    int widths[COLUMNS_MAX], last = table->ncolumns - 1;
+    for (int c = 0; c <= last; c++)
+        widths[c] = (int)strlen(table->heads[c]);
+    for (size_t i = 0; i < n; i++) {
+        table->fill(cells, &rows[i]);
+        for (int c = 0; c <= last; c++)
             widths[c] = (int)strlen(cells[c]) > widths[c] ? (int)strlen(cells[c]) : widths[c];
     }
-    printf("communicator \"%s\" (%d ranks, id %s)\n", job->rows[first].comm, job->rows[first].nranks, job->rows[first].id);
-    print_line(heads, widths);
-    for (size_t i = first; i < first + n; i++) {
-        fill_line(cells, &job->rows[i]);
-        print_line(cells, widths);
+    for (int c = 0; c <= last; c++)
+        printf("%-*s%s", c < last ? widths[c] : 0, table->heads[c], c < last ? "  " : "\n");
+    for (size_t i = 0; i < n; i++) {
+        table->fill(cells, &rows[i]);
+        for (int c = 0; c <= last; c++)
+            printf("%-*s%s", c < last ? widths[c] : 0, cells[c], c < last ? "  " : "\n");
     }
-    printf("=> %s\n", status_verdict(job, first, n, verdict, sizeof verdict, &stuck));
-    return stuck;
 }
 
-static void print_tables(const struct status_job *job)
+static void print_comm(const struct status_job *job, size_t first, size_t n, const struct table *table)
+{
+    char verdict[4096];
+    bool stuck;
+    const char *late = status_late(job, first, n);
+    printf("communicator \"%s\" (%d ranks, id %s)\n", job->rows[first].comm, job->rows[first].nranks, job->rows[first].id);
+    print_table(table, &job->rows[first], n);
+    printf("=> %s\n", status_verdict(job, first, n, verdict, sizeof verdict, &stuck));
+    if (late)
+        printf("=> slowest: %s\n", late);
+}
+
+static void print_tables(const struct status_job *job, const struct table *table)
 {
     for (size_t first = 0, n; first < job->n; first += n) {
         n = status_job_comm(job, first);
         if (first > 0)
             printf("\n");
-        print_comm(job, first, n);
+        print_comm(job, first, n, table);
     }
     for (size_t i = 0; i < job->nsilent; i++)
         printf("process %d on host %s did not answer\n", job->silent[i].pid, job->silent[i].host);
@@ -222,6 +262,8 @@ static void print_json(const struct status_job *job)
         json_object_set_new(comm, "nranks", json_integer(job->rows[first].nranks));
         json_object_set_new(comm, "stuck", json_boolean(stuck));
         json_object_set_new(comm, "verdict", json_string(verdict));
+        if (status_late(job, first, n))
+            json_object_set_new(comm, "slowest", json_string(status_late(job, first, n)));
         json_object_set_new(comm, "ranks", ranks);
         json_array_append_new(comms, comm);
     }
@@ -320,7 +362,7 @@ static int show_once(const struct status_settings *settings, const struct target
         if (settings->json)
             print_json(&job);
         else
-            print_tables(&job);
+            print_tables(&job, settings->counters ? &counters_table : &state_table);
     } else if (!target->pid && !target->word) {
         fprintf(stderr, "motet status: no process of this user on this host uses motet\n");
     } else if (found) {
@@ -377,7 +419,7 @@ const struct command command_status = {
     .description =
         "Asks a running process what the ranks of its communicators do, on all hosts, and prints one table per communicator: the "
         "last call that each rank completed, what it is in now and for how long, whom it waits for, the payload of its calls, and "
-        "the transport; and below it the verdict in a sentence. Without an argument all processes of this user on this host that "
+        "the transport; and below it the verdict in a sentence, and who keeps the others waiting all the time, if somebody does. Without an argument all processes of this user on this host that "
         "use motet are asked; a process is named by its pid, a communicator by its name or the beginning of its id.\n\n"
         "The program need not cooperate and is not disturbed: motet's own thread answers, and where even that cannot (a stopped "
         "process), neighbours or the shared memory tell. Only the same user or root may ask.",
@@ -386,6 +428,7 @@ const struct command command_status = {
     .examples = "motet status # all jobs of this user\n"
                 "motet status 4711 # the job of process 4711\n"
                 "motet status --watch world # the communicator \"world\", every 2 seconds\n"
+                "motet status --counters # where the time of the calls went so far\n"
                 "motet status --dump 4711 # files for motet trace",
     .words = "",
     .options = status_options,

@@ -16,7 +16,7 @@ static void bash_command(const struct command *command)
     printf("    %s)\n        case $previous in\n", command->name);
     for (size_t i = 0; i < command->noptions; i++) {
         const struct option_row *row = &command->options[i];
-        if (!row->argument)
+        if (!row->argument || row->kind == OPTION_WISH)
             continue;
         printf("        --%s", row->name);
         if (row->letter)
@@ -70,7 +70,7 @@ static void zsh_command(const struct command *command)
     printf("    %s)\n        _arguments '--help[Shows the help text.]'", command->name);
     for (size_t i = 0; i < command->noptions; i++) {
         const struct option_row *row = &command->options[i];
-        printf(" \\\n            '--%s%s[", row->name, row->argument ? "=" : "");
+        printf(" \\\n            '--%s%s[", row->name, row->kind == OPTION_WISH ? "=-" : row->argument ? "=" : "");
         print_plain(row->sentence);
         printf("]");
         if (row->argument && row->choices) {
@@ -122,7 +122,7 @@ static void fish_command(const struct command *command)
         printf("complete -c motet -n '__fish_seen_subcommand_from %s' -l %s", command->name, row->name);
         if (row->letter)
             printf(" -s %c", row->letter);
-        if (row->argument)
+        if (row->argument && row->kind != OPTION_WISH)
             printf(row->choices ? " -x" : " -r");
         if (row->argument && row->choices) {
             printf(" -a '");

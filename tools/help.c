@@ -45,6 +45,8 @@ static void print_option(const struct option_row *row)
     const char *value = row->argument ? row->argument : "";
     if (row->letter)
         snprintf(left, sizeof left, "  -%c, --%s%s%s", row->letter, row->name, *value ? " " : "", value);
+    else if (row->kind == OPTION_WISH)
+        snprintf(left, sizeof left, "      --%s[=%s]", row->name, value);
     else
         snprintf(left, sizeof left, "      --%s%s%s", row->name, *value ? " " : "", value);
     if (row->fallback)

@@ -78,9 +78,10 @@ static void print_option(const struct option_row *row)
     print_text(row->name, strlen(row->name), false);
     fputs("\\fR", stdout);
     if (row->argument) {
-        fputs(" \\fI", stdout);
+        bool wish = row->kind == OPTION_WISH;
+        fputs(wish ? "[=\\fI" : " \\fI", stdout);
         print_text(row->argument, strlen(row->argument), false);
-        fputs("\\fR", stdout);
+        fputs(wish ? "\\fR]" : "\\fR", stdout);
     }
     fputs("\n", stdout);
     print_text(row->sentence, strlen(row->sentence), true);

@@ -259,6 +259,7 @@ static bool store(const struct command *command, const struct option_row *row, v
         *(const char **)slot = text;
         return true;
     case OPTION_TEXT:
+    case OPTION_WISH:
         *(const char **)slot = text;
         return true;
     case OPTION_LIST: {
@@ -295,6 +296,12 @@ static enum options_result parse_long(const struct command *command, int argc, c
     const char *value = text[len] == '=' ? text + len + 1 : NULL;
     if (row->kind == OPTION_FLAG && value) {
         usage_error(command->name, "--%s takes no value", row->name);
+        return OPTIONS_USAGE;
+    }
+    if (row->kind == OPTION_WISH && !value)
+        value = row->fallback;
+    if (row->kind == OPTION_WISH && !value[0]) {
+        usage_error(command->name, "--%s=: %s is empty", row->name, row->argument);
         return OPTIONS_USAGE;
     }
     if (row->kind != OPTION_FLAG && !value) {

@@ -14,6 +14,7 @@ enum option_kind {
     OPTION_SIZE,   /* int64_t, bytes: 8, 64K, 1M, 2G */
     OPTION_TIME,   /* int64_t, milliseconds: 5 (seconds), 500ms, 2s, 10min, 1h */
     OPTION_TEXT,   /* const char *, points into argv */
+    OPTION_WISH,   /* const char *: the fallback, or another word given as --name=WORD; NULL: not asked for */
     OPTION_CHOICE, /* const char *, one of `choices` */
     OPTION_LIST,   /* struct option_list, may be given several times */
 };

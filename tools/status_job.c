@@ -48,6 +48,34 @@ static bool read_call(const json_t *object, struct status_call *call)
     return true;
 }
 
+static int64_t sum_of(const json_t *object)
+{
+    int64_t sum = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        int64_t more = json_integer_value(value);
+        sum += more > 0 && more < INT64_MAX - sum ? more : 0; /* whatever stands there */
+    }
+    return sum;
+}
+
+static void read_counters(const json_t *object, struct status_row *row)
+{
+    const json_t *counters = json_object_get(object, "counters"), *late = json_object_get(object, "late");
+    row->has_counters = json_is_object(counters);
+    row->time_s = real_of(counters, "time_s");
+    row->wait_s = real_of(counters, "wait_s");
+    row->move_s = real_of(counters, "move_s");
+    row->reduce_s = real_of(counters, "reduce_s");
+    row->long_waits = int_of(counters, "long_waits");
+    row->sent = sum_of(json_object_get(counters, "sent"));
+    row->received = sum_of(json_object_get(counters, "received"));
+    row->late = text_of(late, "sentence", NULL);
+    row->late_saved = real_of(late, "saved");
+}
+
 static void read_row(json_t *object, struct status_row *row)
 {
     const json_t *peers = json_object_get(object, "peers");
@@ -74,6 +102,7 @@ static void read_row(json_t *object, struct status_row *row)
         .waits_for = json_is_integer(json_object_get(object, "waits_for")) ? small_of(object, "waits_for") : -1,
         .source = object,
     };
+    read_counters(object, row);
     row->has_current = read_call(json_object_get(object, "current"), &row->current);
     row->has_last = read_call(json_object_get(object, "last"), &row->last);
 }

@@ -26,6 +26,11 @@ struct status_row {
     struct status_call current, last;
     double idle_s, waits_s;
     int waits_for; /* rank; -1: nobody in particular */
+    bool has_counters;
+    double time_s, wait_s, move_s, reduce_s;
+    int64_t long_waits, sent, received;
+    const char *late; /* the sentence about the rank that keeps others waiting; NULL: nobody does */
+    double late_saved;
     json_t *source;
 };
 
@@ -62,6 +67,9 @@ void status_job_free(struct status_job *job);
 /* What is the matter with the communicator whose rows are rows[first .. first + n), in a sentence or several. *stuck: somebody waits for
  * longer than a second, or it failed. Returns text. */
 const char *status_verdict(const struct status_job *job, size_t first, size_t n, char *text, size_t len, bool *stuck);
+
+/* The sentence about the rank of rows[first .. first + n) that keeps the others waiting most; NULL: nobody stands out. */
+const char *status_late(const struct status_job *job, size_t first, size_t n);
 
 /* "312 s", "45 ms", "2 h 3 min": for people. Returns text. */
 const char *status_duration(char text[32], double seconds);

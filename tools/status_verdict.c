@@ -198,6 +198,15 @@ static void say_calm(struct sentence *s, const struct status_row *rows, size_t n
         say(s, "nobody waits; all %zu ranks are in user code", n);
 }
 
+const char *status_late(const struct status_job *job, size_t first, size_t n)
+{
+    const struct status_row *worst = NULL;
+    for (size_t i = first; i < first + n; i++)
+        if (job->rows[i].late && (!worst || job->rows[i].late_saved > worst->late_saved))
+            worst = &job->rows[i];
+    return worst ? worst->late : NULL;
+}
+
 const char *status_verdict(const struct status_job *job, size_t first, size_t n, char *text, size_t len, bool *stuck)
 {
     const struct status_row *rows = &job->rows[first];

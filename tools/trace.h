@@ -21,6 +21,7 @@ struct trace_file {
 /* One rank of a communicator in one file. */
 struct trace_member {
     const char *comm, *id, *error; /* error: NULL when it did not fail */
+    const char *late;              /* what it says of the rank that keeps the others waiting; NULL: nobody does */
     int rank, nranks;
     size_t file;
 };

@@ -109,6 +109,18 @@ static bool find_divergence(const struct trace *trace, size_t first, size_t n, i
     return found;
 }
 
+/* What the ranks counted themselves, over all calls and not only those that the recorder still has. */
+static void find_chronic(const struct trace *trace, size_t first, size_t n, json_t *findings)
+{
+    for (size_t i = first; i < first + n; i++) {
+        bool said = !trace->members[i].late;
+        for (size_t k = first; k < i && !said; k++)
+            said = trace->members[k].late != NULL; /* the first of a host counts for it, and rank 0 for all */
+        if (!said)
+            find(findings, "slowest: %s", trace->members[i].late);
+    }
+}
+
 static void find_behind(const struct trace *trace, size_t first, size_t n, int64_t high, json_t *findings)
 {
     bool *waits = calloc(n, sizeof *waits);
@@ -228,6 +240,7 @@ static void analyse_comm(const struct trace *trace, size_t first, size_t n, json
         late = find_late(trace, first, n, low, high, findings);
     }
     find_messages(trace, first, n, findings);
+    find_chronic(trace, first, n, findings);
     json_object_set_new(comm, "communicator", json_string(trace->members[first].comm));
     json_object_set_new(comm, "id", json_string(trace->members[first].id));
     json_object_set_new(comm, "nranks", json_integer(trace->members[first].nranks));

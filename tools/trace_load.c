@@ -34,7 +34,7 @@ static bool grow(void **array, size_t n, size_t more, size_t size)
 }
 
 /* pg_config is an object with the keys "0", "1", ...; entries name them by pg_id. Returns how many were read from 0 on. */
-static size_t read_members(struct trace *trace, const json_t *config, size_t file)
+static size_t read_members(struct trace *trace, const json_t *config, const json_t *status, size_t file)
 {
     size_t n = 0, most = json_object_size(config);
     char key[24];
@@ -44,6 +44,7 @@ static size_t read_members(struct trace *trace, const json_t *config, size_t fil
         struct trace_member member = {.comm = text_of(pg, "desc", ""),
                                       .id = text_of(pg, "name", ""),
                                       .error = text_of(pg, "error", NULL),
+                                      .late = text_of(json_object_get(status, key), "late", NULL),
                                       .rank = small_of(pg, "rank"),
                                       .nranks = small_of(pg, "nranks"),
                                       .file = file};
@@ -126,7 +127,7 @@ bool trace_add(struct trace *trace, const char *name, const char *text, size_t l
         json_decref(document);
         return false;
     }
-    size_t first = trace->nmembers, members = read_members(trace, config, trace->nfiles);
+    size_t first = trace->nmembers, members = read_members(trace, config, json_object_get(document, "pg_status"), trace->nfiles);
     for (size_t i = 0; i < json_array_size(entries); i++)
         trace->nentries += read_entry(json_array_get(entries, i), first, members, &trace->entries[trace->nentries]);
     for (size_t i = 0; i < json_array_size(steps); i++)

@@ -23,7 +23,9 @@ MOTET_API motetResult_t motetStatusProcesses(int **pids, int *n);
  * A row has comm, id, nranks, rank, pid, host, state (alive, finalized, aborted), process (letter of /proc/PID/stat; T is stopped),
  * peers (number of other ranks by transport), calls, messages, bytes (payload of complete calls), queued (operations that have not
  * begun), current (the call it is in: what, number, began_s, algorithm, protocol, transport), last (the call that ended last), idle_s
- * (since its last call ended), waits_s and waits_for (a rank, -1: nobody in particular) when it waits, error. Times are ages in seconds. A
+ * (since its last call ended), waits_s and waits_for (a rank, -1: nobody in particular) when it waits, counters (where the time of its calls
+ * went, as in motetCommStats_t, in seconds), late (the rank that keeps the others waiting, if one stands out: rank, cause, compared, share,
+ * saved, p50_us, p99_us, sentence), error. Times are ages in seconds but in counters. A
  * rank may have several rows when several processes told of it.
  * Blocks for timeoutMs at most (1 to 60000). Same user or root; motetInvalidArgument for a process that is not there or has no
  * communicators, motetSystemError when the caller may not look into it. Any thread, needs no communicator. */
