@@ -23,6 +23,7 @@
 #include "footprint.h"
 #include "ledger.h"
 #include "p2p.h"
+#include "process.h"
 #include "quarantine.h"
 #include "segment.h"
 #include "status.h"
@@ -479,6 +480,7 @@ motetResult_t motet_comm_complete(motetComm_t comm)
     fill_card(comm);
     motet_board_post(comm->region);
     log_channels(comm);
+    motet_process_note_failure(NULL);
     return motetSuccess;
 }
 

@@ -237,7 +237,7 @@ static bool said_farewell(motetComm_t comm, int rank)
 /* Whether a member that has not answered never will. The lock is held. */
 static motetResult_t check_lives(struct motet_council *council, const bool *have)
 {
-    char what[256];
+    char what[sizeof((struct motet_endpoint *)0)->cause + 16];
     for (int r = 0; r < council->comm->nranks; r++) {
         const struct motet_peer *peer = peer_of(council->comm, r);
         if (!council->member[r] || have[r])

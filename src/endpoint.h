@@ -18,7 +18,7 @@ struct motet_endpoint {
     _Atomic(_Bool) dead; /* set once, by the service thread or by whoever met the broken connection; never cleared */
     bool left;           /* valid once dead: it said goodbye */
     bool orderly;        /* valid once dead: it left, or exited with status 0, having sent all it had to send */
-    char cause[160];     /* why, in words, valid once dead: "killed by SIGKILL", "connection reset", "silent for 5 s" */
+    char cause[296];     /* why, in words, valid once dead: "killed by SIGKILL", "connection reset", "silent for 5 s" */
     void *state;         /* private to endpoint.c */
 };
 

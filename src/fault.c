@@ -15,6 +15,7 @@
 #include "council.h"
 #include "engine.h"
 #include "ledger.h"
+#include "process.h"
 #include "service.h"
 #include "unmatched.h"
 
@@ -87,6 +88,8 @@ static motetResult_t fault(motetComm_t comm, motetResult_t code, bool revoked, c
     struct motet_fault_record *own = &comm->control->fault;
     if (store(own, code, revoked, text)) {
         WARN(MOTET_LOG_COLL, "communicator %s rank %d: %s", comm->options.name, comm->rank, text);
+        if (!revoked)
+            motet_process_note_failure(text);
         if (comm->placed)
             tell_remote_ranks(comm, code, revoked, text);
     } else if (atomic_load_explicit(&own->state, memory_order_acquire) ==
@@ -207,6 +210,8 @@ void motet_comm_tell_abort(motetComm_t comm)
     } else {
         snprintf(text, sizeof text, "comm \"%s\" (%d ranks): rank %d aborted", comm->options.name, comm->nranks, comm->rank);
     }
+    if (!revoked)
+        motet_process_note_failure(text);
     tell_remote_ranks(comm, code, revoked, text);
     store_in_local_ranks(comm, code, revoked, text);
 }

@@ -103,11 +103,24 @@ static void life_ready(void *context, uint32_t events)
     note_gone(link);
 }
 
-static void take_farewell(struct motet_link *link)
+/* With the error that made it leave, if one did. */
+static void take_farewell(struct motet_link *link, const char *failure, size_t len)
 {
-    if (!atomic_load(&link->caused))
-        link->endpoint.left = link->endpoint.orderly = true;
-    motet_link_settle(link, "left: it destroyed its last communicator");
+    if (!atomic_load(&link->caused)) {
+        link->endpoint.left = true;
+        link->endpoint.orderly = len == 0;
+    }
+    if (len == 0)
+        motet_link_settle(link, "left: it destroyed its last communicator");
+    else
+        motet_link_settle(link, "left after an error: %.*s", (int)len, failure);
+}
+
+static void say_farewell(struct motet_link *link)
+{
+    char failure[300];
+    motet_process_failure(failure);
+    motet_link_say(link, MOTET_MESSAGE_BYE, 0, failure, strlen(failure));
 }
 
 static void read_control(struct motet_link *link)
@@ -116,7 +129,7 @@ static void read_control(struct motet_link *link)
     while ((result = motet_mailbox_read(&link->control, false)) == 1) {
         const struct motet_message *message = &link->control.message;
         if (message->kind == MOTET_MESSAGE_BYE)
-            take_farewell(link);
+            take_farewell(link, (const char *)link->control.body, message->len);
         else if (message->kind == MOTET_MESSAGE_OBITUARY && message->len == sizeof(struct motet_obituary_message))
             take_obituary((const struct motet_obituary_message *)link->control.body);
         else if (message->kind == MOTET_MESSAGE_ASK || message->kind == MOTET_MESSAGE_TELL)
@@ -299,7 +312,7 @@ static bool finish_link(struct motet_link *link, uint64_t now_ns, uint64_t deadl
         link->finished = true;
         if (link->nlanes > 0)
             link->endpoint.transport->finish(link->channel);
-        motet_link_say(link, MOTET_MESSAGE_BYE, 0, NULL, 0);
+        say_farewell(link);
     }
     /* Closing a socket with unread input would throw away what the peer has not read yet: so the peer's streams must end first. */
     return link->nlanes == 0 ? !motet_mailbox_pending(&link->control) : all_ended(link);

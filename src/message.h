@@ -21,7 +21,7 @@ struct motet_message {
 
 /* Kinds on a control connection beside enum motet_control. */
 enum motet_message_kind {
-    MOTET_MESSAGE_BYE = 100, /* nothing more will come */
+    MOTET_MESSAGE_BYE = 100, /* nothing more will come; the body is the error that made the sender leave, if one did */
     MOTET_MESSAGE_ASK,       /* a question about this process, and its answer: status.c */
     MOTET_MESSAGE_TELL,
     MOTET_MESSAGE_OBITUARY, /* why another process ended: life.c */

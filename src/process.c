@@ -37,6 +37,23 @@ const struct motet_process *motet_process_self(void)
     return &self;
 }
 
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
+static char failure[300];
+
+void motet_process_note_failure(const char *text)
+{
+    pthread_mutex_lock(&failure_lock);
+    snprintf(failure, sizeof(failure), "%s", text ? text : "");
+    pthread_mutex_unlock(&failure_lock);
+}
+
+void motet_process_failure(char text[300])
+{
+    pthread_mutex_lock(&failure_lock);
+    memcpy(text, failure, sizeof(failure));
+    pthread_mutex_unlock(&failure_lock);
+}
+
 /* ---- fork ---- */
 
 static void before_fork(void)

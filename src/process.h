@@ -8,6 +8,13 @@
 /* The own description; valid while the process is open. */
 const struct motet_process *motet_process_self(void);
 
+/* Why this process would leave now, in words: its last communicator that failed. Peers that wait for it hear that with its goodbye. NULL:
+ * a communicator was made since, it goes on. At most 300 characters are kept. Any thread. */
+void motet_process_note_failure(const char *text);
+
+/* Copies what was noted; "" if nothing is. */
+void motet_process_failure(char text[300]);
+
 struct motet_link;
 
 /* What rides on the process and its service thread without this layer knowing what it is: the answers to questions (status.c). */

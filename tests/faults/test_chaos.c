@@ -391,6 +391,22 @@ static void invent(uint64_t seed, bool hosts, struct arena *arena, struct plan *
     arena->rounds = kinds[plan->kind].ends ? 0 : 40;
 }
 
+/* All that the page of a run that failed tells. */
+static void print_ranks(const struct arena *arena)
+{
+    fprintf(stderr, "SEED=%llu: ready %d, %d at work, fault at %.4f s, %d rounds wanted\n", (unsigned long long)arena->seed,
+            arena->page->ready, arena->page->at_work, atomic_load(&arena->page->fault_s), arena->rounds);
+    for (int r = 0; r < arena->nranks; r++) {
+        const struct arena_rank *rank = &arena->page->ranks[r];
+        fprintf(stderr,
+                "  rank %d: pid %d, status 0x%x, stage %d, %d rounds, result %d in %s, heard at %.4f s, %d wrong, left %d "
+                "descriptors and %d threads: %s\n",
+                r, rank->pid, (unsigned)arena->statuses[arena_process_of(arena, r)], rank->stage, rank->rounds, rank->result,
+                rank->operation[0] ? rank->operation : "nothing", rank->heard_s, rank->wrong, rank->left_fds, rank->left_threads,
+                rank->text);
+    }
+}
+
 static bool run(uint64_t seed, bool hosts)
 {
     struct arena arena;
@@ -410,6 +426,8 @@ static bool run(uint64_t seed, bool hosts)
             arena_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
     if (count_entries("/dev/shm") > files)
         good = complain(&arena, &plan, 0, "files are left in /dev/shm");
+    if (!good)
+        print_ranks(&arena);
     tally.runs++;
     tally.failed += !good;
     tally.by_kind[plan.in_init ? NKINDS : (int)plan.kind]++;

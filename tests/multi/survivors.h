@@ -3,6 +3,8 @@
 #ifndef MOTET_TESTS_MULTI_SURVIVORS_H
 #define MOTET_TESTS_MULTI_SURVIVORS_H
 
+#include <stdatomic.h>
+
 #include "judge.h"
 #include "probe.h"
 
@@ -13,15 +15,30 @@ static const struct world survivors_places[] = {
 
 #define SURVIVORS_PLACES (int)(sizeof survivors_places / sizeof survivors_places[0])
 
+static _Atomic int *survivors_came; /* shared by the ranks of a world */
+
+/* Returns when all ranks are here, without the communicator: who is in its first call may still be in init elsewhere, and would take what
+ * happens next for init's failure. */
+static inline void survivors_await_all(int nranks)
+{
+    atomic_fetch_add(survivors_came, 1);
+    while (atomic_load(survivors_came) % nranks)
+        world_sleep_ms(1);
+}
+
 /* Runs the function in every placement; ranks of `may_die` kill themselves, where ranks are processes. */
 static inline void survivors_run(world_function function, const void *argument, uint64_t may_die)
 {
+    survivors_came = mmap(NULL, sizeof *survivors_came, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(survivors_came != MAP_FAILED);
     for (int i = 0; i < SURVIVORS_PLACES; i++) {
         if (may_die && survivors_places[i].kind == WORLD_THREADS)
             continue;
         print_message("placement %d\n", i);
+        atomic_store(survivors_came, 0);
         assert_int_equal(world_run_with_deaths(&survivors_places[i], function, argument, may_die), 0);
     }
+    munmap(survivors_came, sizeof *survivors_came);
 }
 
 /* Call number `salt` of survivors_work. */

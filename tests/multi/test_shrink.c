@@ -76,6 +76,7 @@ static int revoke_in_calls(motetComm_t comm, int rank, int nranks, const void *a
     motetComm_t child = NULL;
     char by[32];
     snprintf(by, sizeof by, "rank %d revoked", last);
+    survivors_await_all(nranks);
     if (rank == last) {
         struct waiting waiting = {.comm = comm};
         pthread_t thread;
@@ -217,7 +218,8 @@ static int dies_meanwhile(motetComm_t comm, int rank, int nranks, const void *ar
     int excluded[] = {0};
     motetComm_t child;
     char gone[64];
-    (void)nranks, (void)argument;
+    (void)argument;
+    survivors_await_all(nranks);
     if (rank == 3) {
         world_sleep_ms(300);
         kill(getpid(), SIGKILL);
@@ -243,8 +245,8 @@ static int leaves_meanwhile(motetComm_t comm, int rank, int nranks, const void *
     int excluded[] = {0};
     motetComm_t child, other;
     bool aborts = argument != NULL;
-    (void)nranks;
     CALL(motetCommSplit(comm, 0, rank, &other, NULL)); /* so that the process does not end its connections */
+    survivors_await_all(nranks);
     if (rank == 3) {
         world_sleep_ms(300);
         CALL(aborts ? motetCommAbort(comm) : motetCommDestroy(comm));
