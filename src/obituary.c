@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Deaths explained. The launcher's table is a memfd of lines "host<TAB>pid<TAB>cause", appended to by motet run and its agents and read here
- * by offset; nothing else is shared with the launcher, and what makes no sense is passed over. */
+ * Deaths explained: by the launcher's table, which knows of all hosts, or by the kernel, as long as it knows. */
 #include "obituary.h"
 
 #include <signal.h>
@@ -12,10 +11,9 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/deaths.h"
 #include "base/descriptor.h"
-#include "base/settings.h"
 
-#define TABLE_NAME "/memfd:motet-deaths" /* as /proc shows the launcher's table */
 #define LINE_BYTES 512
 
 /* The kernel's struct pidfd_info, first version, and the request that fills it (Linux 6.15 tells the exit status to anybody). */
@@ -113,56 +111,22 @@ static void describe(int status, struct motet_obituary *obituary)
 
 /* ---- the launcher ---- */
 
-/* The table's descriptor, -1 if there is none. A program may have closed what it inherited, and something else may be there now. */
-static int table(void)
-{
-    char path[64], name[sizeof(TABLE_NAME) + 16] = "";
-    int fd = (int)motet_setting_int(MOTET_SET_DEATHS_FD);
-    if (fd < 0)
-        return -1;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(path, name, sizeof(name) - 1);
-    return len > 0 && strncmp(name, TABLE_NAME, strlen(TABLE_NAME)) == 0 ? fd : -1;
-}
-
 bool motet_obituary_has_launcher(void)
 {
-    return table() >= 0;
-}
-
-/* One line of the table: whether it is about the process. */
-static bool is_about(const char *line, const struct motet_process *process, struct motet_obituary *obituary)
-{
-    char host[64];
-    int pid, at = 0;
-    if (sscanf(line, "%63[^\t]\t%d\t%n", host, &pid, &at) != 2 || at == 0 || pid != process->pid)
-        return false;
-    host[strcspn(host, ".")] = '\0'; /* as processes describe themselves */
-    if (strcmp(host, process->host_name) != 0)
-        return false;
-    snprintf(obituary->text, sizeof(obituary->text), "%s", line + at);
-    obituary->orderly = strcmp(obituary->text, "exited with code 0") == 0;
-    return true;
+    return motet_deaths_are_told();
 }
 
 static bool launcher_knows(const struct motet_process *process, struct motet_obituary *obituary)
 {
-    char lines[LINE_BYTES];
-    off_t at = 0;
-    int fd = table();
-    for (;;) {
-        ssize_t n = fd < 0 ? 0 : pread(fd, lines, sizeof(lines) - 1, at);
-        if (n <= 0)
-            return false;
-        lines[n] = '\0';
-        char *end = strchr(lines, '\n');
-        if (!end)
-            return false;
-        *end = '\0';
-        if (is_about(lines, process, obituary))
-            return true;
-        at += end - lines + 1;
+    struct motet_death death;
+    for (off_t at = 0; motet_deaths_next(&at, &death);) {
+        if (death.pid != process->pid || strcmp(death.host, process->host_name) != 0)
+            continue;
+        snprintf(obituary->text, sizeof(obituary->text), "%.*s", (int)sizeof(obituary->text) - 1, death.cause);
+        obituary->orderly = strcmp(death.cause, "exited with code 0") == 0;
+        return true;
     }
+    return false;
 }
 
 bool motet_obituary_find(const struct motet_process *process, int pidfd, struct motet_obituary *obituary)

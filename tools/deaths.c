@@ -31,7 +31,7 @@ void deaths_append(struct deaths *deaths, const struct death *death)
         return;
     if (!strncmp(cause, "was ", 4))
         cause += 4;
-    int n = snprintf(line, sizeof line, "%s\t%d\t%s\n", death->host, (int)death->pid, cause);
+    int n = snprintf(line, sizeof line, "%s\t%d\t%d\t%s\n", death->host, (int)death->pid, death->rank, cause);
     /* One write: who reads meanwhile sees the line whole, or not yet. */
     if (n > 0 && (size_t)n < sizeof line && write(deaths->writing, line, (size_t)n) != n)
         deaths_close(deaths); /* half a line would hide what comes after it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of ranks that have ended, for those that run on: a file without a name whose descriptor every rank inherits (MOTET_DEATHS_FD).
- * A line per rank: host, pid and cause, separated by tabs. The library reads it when a peer is gone. */
+ * A line per rank: host, pid, rank and cause, separated by tabs. The library reads it when a peer is gone. */
 #ifndef MOTET_TOOLS_DEATHS_H
 #define MOTET_TOOLS_DEATHS_H
 

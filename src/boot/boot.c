@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/deaths.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "boot/frame.h"
@@ -43,8 +44,41 @@ static motetResult_t look_for_failure(struct motet_boot *boot)
     return motet_fail(code, "%s", text);
 }
 
+/* Whether a rank of the job has ended: nobody leaves an init that others are still in, so this one cannot succeed any more. */
+static bool find_death(const struct motet_boot *boot, struct motet_death *death)
+{
+    for (off_t at = 0; boot->launched && motet_deaths_next(&at, death);)
+        if (death->rank >= 0 && death->rank < boot->nranks && death->rank != boot->rank)
+            return true;
+    return false;
+}
+
+static motetResult_t fail_by_death(const struct motet_death *death)
+{
+    return motet_fail(motetRemoteError, "rank %d (pid %d on %s) ended during init: %s", death->rank, death->pid, death->host,
+                      death->cause);
+}
+
+/* A root tells of the ranks that came to it; of others only the launcher knows. */
+static motetResult_t wait_and_look_for_deaths(struct motet_boot *boot, const char *key, void **value, size_t *len)
+{
+    struct motet_death death;
+    for (uint64_t slice_ns = SLICE_FIRST_NS;; slice_ns = earlier(2 * slice_ns, SLICE_LONGEST_NS)) {
+        bool is_dead = find_death(boot, &death); /* before the wait: what the dead one said itself is the better reason */
+        uint64_t until_ns = earlier(motet_now_ns() + slice_ns, boot->deadline_ns);
+        motetResult_t result = boot->kind->get(boot, key, value, len, until_ns);
+        if (result != motetTimeout || boot->heard || motet_now_ns() >= boot->deadline_ns)
+            return result;
+        if (is_dead)
+            return fail_by_death(&death);
+        TRY(motet_boot_check(boot));
+    }
+}
+
 motetResult_t motet_boot_wait(struct motet_boot *boot, const char *key, void **value, size_t *len)
 {
+    if (boot->kind->give_up && boot->launched && motet_deaths_are_told())
+        return wait_and_look_for_deaths(boot, key, value, len);
     if (boot->kind->give_up)
         return boot->kind->get(boot, key, value, len, boot->deadline_ns);
     for (uint64_t slice_ns = SLICE_FIRST_NS;; slice_ns = earlier(2 * slice_ns, SLICE_LONGEST_NS)) {

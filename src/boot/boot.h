@@ -47,6 +47,7 @@ struct motet_boot {
     union motet_address root;    /* where the root answered: what the interface choice starts from; AF_UNSPEC for other kinds */
     uint64_t opened_ns;          /* when open began */
     unsigned round;              /* collective exchanges so far: part of their keys */
+    bool launched;               /* rank and nranks are the launcher's: whoever ended in its table cannot come any more */
     bool gave_up;                /* the others have been told */
     bool heard;                  /* another rank told of a failure: an error returned since then, of any code, is its */
     void *state;                 /* private to the kind */

@@ -22,8 +22,11 @@ motetResult_t motet_boot_open_env(struct motet_boot *boot, int *nranks, int *ran
         INFO(MOTET_LOG_BOOTSTRAP, "one rank (%s)", launch.launcher);
         return motet_random(boot->secret.bytes, sizeof(boot->secret.bytes));
     }
-    if (launch.has_id)
-        return motet_boot_open_id(boot, &launch.id, launch.nranks, launch.rank, deadline_ns, abort);
+    if (launch.has_id) {
+        TRY(motet_boot_open_id(boot, &launch.id, launch.nranks, launch.rank, deadline_ns, abort));
+        boot->launched = true;
+        return motetSuccess;
+    }
     TRY(motet_launch_secret(launch.launcher, launch.identity, &place.secret));
     INFO(MOTET_LOG_BOOTSTRAP, "rank %d of %d (%s) meets at %s", launch.rank, launch.nranks, launch.launcher,
          motet_place_text(&launch.name, text));

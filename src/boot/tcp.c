@@ -24,7 +24,7 @@
 #define HANDSHAKE_LONGEST_NS (30000 * MS)
 #define PAUSE_FIRST_NS       (2 * MS)
 #define PAUSE_LONGEST_NS     (250 * MS)
-#define GONE_AFTER_NS        (3000 * MS) /* refused so long by a root that listened before the id was made: it has ended */
+#define GONE_AFTER_NS        (1500 * MS) /* refused so long by a root that listened before the id was made: it has ended */
 #define CANCEL_NS            (1000 * MS) /* for the root's answer to a cancelled get */
 #define GIVE_UP_NS           (1000 * MS)
 

@@ -72,6 +72,9 @@ check "survivors end by themselves" run 137 -n 3 --keep-going sh -c "$loop" "$bu
 check "and know why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by SIGKILL' err
 check "survivors of a job over TCP end by themselves" run 137 -n 3 --keep-going --env MOTET_SHM_DISABLE=1 sh -c "$loop" "$build"
 check "and know from the launcher why the dead one died" has '^\[[02]\].*rank 1 (pid [0-9]* on .*) is gone: killed by SIGKILL' err
+early='[ $RANK = 1 ] && kill -9 $$; exec timeout -s KILL 60 "$0"/bin/all_reduce_perf -b 8 -e 8 -n 5 -w 0'
+check "a rank that dies before it came ends the init of the others" run 137 -n 3 --keep-going sh -c "$early" "$build"
+check "and all of them know who, and why" [ "$(grep -c '^\[[02]\].*rank 1 (pid [0-9]* on .*) ended during init: killed by SIGKILL' "$work/err")" -ge 2 ]
 check "restarts come to an end" run 7 -n 2 --max-restarts 1 sh -c 'exit 7'
 
 # A memory limit that a rank runs into; needs the right to make a control group.

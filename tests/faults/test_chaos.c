@@ -300,8 +300,10 @@ static bool judge_survivor(const struct arena *arena, const struct plan *plan, i
     const struct arena_rank *rank = &arena->page->ranks[r];
     double seconds = rank->heard_s - atomic_load(&arena->page->fault_s);
     double limit_s = arena->place == ARENA_NETNS || arena->place == ARENA_HOSTS ? 5 : 2;
-    if (plan->in_init) /* who died before it reached the meeting is missing, which is known at the time limit only */
+    if (plan->in_init && strstr(rank->text, "missing ranks: ")) /* who died before it reached the meeting, unknown to anybody */
         limit_s = INIT_TIMEOUT_S + 2;
+    else if (plan->in_init && strstr(rank->text, "no root at ")) /* the same of the root: it may be slow to come */
+        limit_s = 4;
     if (rank->result == motetInProgress)
         return complain(arena, plan, r, "heard of nothing");
     if (arena->page->ready != 1) /* there never was a job */
