@@ -47,26 +47,28 @@ static pid_t trace_owner; /* the process that writes MOTET_TRACE; 0: none */
 
 /* ---- Files ---- */
 
-static int write_all(int fd, const char *text, size_t len)
+/* A pipe or a device takes the text; it must not be replaced. */
+static int write_device(const char *path, const char *text, size_t len)
 {
-    for (size_t at = 0; at < len;) {
-        ssize_t n = write(fd, text + at, len - at);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    int fd = motet_descriptor_lift(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    int error = fd < 0 ? errno : motet_descriptor_write(fd, text, len);
+    if (fd >= 0)
+        close(fd);
+    return error;
 }
 
 /* Beside the file, then renamed: readers see all of it or what was there before. A failed write leaves nothing. */
 static int replace_file(const char *path, const char *text, size_t len)
 {
     char draft[4096 + 32];
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return write_device(path, text, len);
     snprintf(draft, sizeof draft, "%s.%d.part", path, (int)getpid());
     int fd = motet_descriptor_lift(open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (fd < 0)
         return errno;
-    int error = write_all(fd, text, len);
+    int error = motet_descriptor_write(fd, text, len);
     if (close(fd) != 0 && !error)
         error = errno;
     if (!error && rename(draft, path) != 0)

@@ -136,8 +136,9 @@ static struct motet_ledger *find(motetComm_t comm)
     return ledger;
 }
 
-/* The job of a communicator that was not split from another: the process's first one, if this process is one rank of it only. */
-static struct motet_ledger *only_job(void)
+/* The job of communicator `id`, which was not split from another: the process's first one, if this process is one rank of it only, and is
+ * not about to become another one by this. */
+static struct motet_ledger *only_job(uint64_t id)
 {
     struct motet_ledger *job = NULL;
     for (struct motet_ledger *ledger = ledgers; ledger; ledger = ledger->next)
@@ -146,7 +147,7 @@ static struct motet_ledger *only_job(void)
     for (struct motet_ledger *ledger = ledgers; job && ledger; ledger = ledger->next)
         if (ledger != job && ledger->id == job->id)
             return NULL;
-    return job;
+    return job && job->id != id ? job : NULL;
 }
 
 /* The job's only rank in the process behind an endpoint, which all communicators share; -1: none, or several. */
@@ -180,7 +181,7 @@ static int *ranks_in_job(motetComm_t comm, const struct motet_ledger *job, const
 static void open_locked(struct motet_ledger *ledger, motetComm_t comm, motetComm_t parent, const int32_t *parent_ranks,
                         size_t stride)
 {
-    struct motet_ledger *from = parent ? find(parent) : NULL, *job = from ? from->job : parent ? NULL : only_job();
+    struct motet_ledger *from = parent ? find(parent) : NULL, *job = from ? from->job : parent ? NULL : only_job(comm->id);
     ledger->comm = comm;
     ledger->id = comm->id;
     ledger->job = job ? job : ledger;

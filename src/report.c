@@ -135,18 +135,6 @@ static bool is_json(const char *path)
     return len > 5 && !strcmp(path + len - 5, ".json");
 }
 
-static int write_all(int file, const char *text, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(file, text, len);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        text += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 /* The first report of a process begins the file, later ones are added. */
 static void put(const char *path, const char *text, size_t len)
 {
@@ -154,7 +142,7 @@ static void put(const char *path, const char *text, size_t len)
     bool to_stderr = !strcmp(path, "-");
     int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (atomic_exchange(&begun, true) ? O_APPEND : O_TRUNC);
     int file = to_stderr ? STDERR_FILENO : motet_descriptor_lift(open(path, flags, 0666));
-    int error = file < 0 ? errno : write_all(file, text, len);
+    int error = file < 0 ? errno : motet_descriptor_write(file, text, len);
     if (file >= 0 && !to_stderr && close(file) != 0 && !error)
         error = errno;
     if (error)

@@ -5,12 +5,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DESCRIPTORS_MAX (64 * 1024)
+#define PATIENCE_MS     100 /* with a reader that takes nothing */
 
 static _Atomic uint64_t kept[DESCRIPTORS_MAX / 64];
 
@@ -45,6 +50,46 @@ DIR *motet_descriptor_list(const char *path)
     if (!folder && fd >= 0)
         close(fd);
     return folder;
+}
+
+/* Of a signal that this thread's write has raised, unless it had waited before. */
+static void swallow(int number, const sigset_t *pending)
+{
+    const struct timespec none = {0, 0};
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    while (!sigismember(pending, number) && sigtimedwait(&one, NULL, &none) < 0 && errno == EINTR)
+        continue;
+}
+
+int motet_descriptor_write(int fd, const void *bytes, size_t len)
+{
+    sigset_t raised, old, pending;
+    int cause = 0;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &raised, &old);
+    for (size_t done = 0; done < len && !cause;) {
+        ssize_t put = write(fd, (const char *)bytes + done, len - done);
+        if (put >= 0) {
+            done += (size_t)put;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            if (poll(&ready, 1, PATIENCE_MS) <= 0)
+                cause = EAGAIN;
+        } else if (errno != EINTR) {
+            cause = errno;
+        }
+    }
+    if (cause == EPIPE)
+        swallow(SIGPIPE, &pending);
+    if (cause == EFBIG)
+        swallow(SIGXFSZ, &pending);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return cause;
 }
 
 int motet_descriptor_keep(int fd)

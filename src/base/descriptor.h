@@ -16,6 +16,10 @@ int motet_descriptor_lift(int fd);
 FILE *motet_descriptor_read(const char *path);
 DIR *motet_descriptor_list(const char *path);
 
+/* Writes all of it, 0 or an errno. A reader that went away and a limit of file sizes raise no signal; a descriptor that does not block and takes
+ * nothing costs a tenth of a second. */
+int motet_descriptor_write(int fd, const void *bytes, size_t len);
+
 /* Lifts fd, remembers it and returns it; negative values pass through (errno too). Any thread. */
 int motet_descriptor_keep(int fd);
 

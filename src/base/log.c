@@ -5,9 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -137,36 +135,6 @@ static void expand_path(const char *pattern, char *path, size_t size, bool *is_o
     path[len] = '\0';
 }
 
-/* Writes all of it to stderr or the file. A reader that went away raises no signal, and one that reads nothing stops nobody. */
-static int write_all(int fd, const char *line, size_t len)
-{
-    sigset_t pipe_signal, old, pending;
-    int cause = 0;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &old);
-    for (size_t done = 0; done < len && !cause;) {
-        ssize_t sent = write(fd, line + done, len - done);
-        if (sent >= 0) {
-            done += (size_t)sent;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            struct pollfd ready = {.fd = fd, .events = POLLOUT};
-            if (poll(&ready, 1, 100) <= 0)
-                cause = EAGAIN;
-        } else if (errno != EINTR) {
-            cause = errno;
-        }
-    }
-    if (cause == EPIPE && !sigismember(&pending, SIGPIPE)) {
-        struct timespec none = {0, 0};
-        while (sigtimedwait(&pipe_signal, NULL, &none) < 0 && errno == EINTR)
-            ;
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return cause;
-}
-
 static size_t add_prefix(char *line, size_t size, const char *level, bool with_time)
 {
     char stamp[32] = "", rank[16] = "-";
@@ -192,7 +160,7 @@ static void give_up_file(const char *path, int cause)
     int more = snprintf(line + len, sizeof(line) - len, "MOTET_DEBUG_FILE %s cannot be written (%s): logging to stderr instead\n",
                         path, strerror(cause));
     if (more > 0 && (size_t)more < sizeof(line) - len)
-        write_all(STDERR_FILENO, line, len + (size_t)more);
+        motet_descriptor_write(STDERR_FILENO, line, len + (size_t)more);
 }
 
 /* A file of one process is overwritten as NCCL's is; one that several processes share is appended to, so that none is lost. */
@@ -303,17 +271,17 @@ static void put_line(const char *line, size_t len)
 {
     struct stat file;
     if (log_fd == STDERR_FILENO) {
-        write_all(STDERR_FILENO, line, len);
+        motet_descriptor_write(STDERR_FILENO, line, len);
         return;
     }
     int cause = fstat(log_fd, &file) != 0 || file.st_dev != log_device || file.st_ino != log_inode ? EBADF : 0;
     if (!cause)
-        cause = write_all(log_fd, line, len);
+        cause = motet_descriptor_write(log_fd, line, len);
     if (cause) {
         if (cause != EBADF)
             close(log_fd);
         give_up_file(log_path, cause);
-        write_all(STDERR_FILENO, line, len);
+        motet_descriptor_write(STDERR_FILENO, line, len);
     }
 }
 

@@ -34,20 +34,6 @@ static motetResult_t failed(struct motet_boot *boot, const char *what, const cha
                       strerror(cause));
 }
 
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t put = write(fd, bytes, len);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return errno;
-        bytes += put;
-        len -= (size_t)put;
-    }
-    return 0;
-}
-
 static motetResult_t put(struct motet_boot *boot, const char *key, const void *value, size_t len, uint64_t deadline_ns)
 {
     const struct directory *directory = boot->state;
@@ -58,7 +44,7 @@ static motetResult_t put(struct motet_boot *boot, const char *key, const void *v
     int fd = motet_descriptor_lift(openat(directory->fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd < 0)
         return failed(boot, "create", aside, errno);
-    int cause = write_all(fd, value, len);
+    int cause = motet_descriptor_write(fd, value, len);
     if (close(fd) < 0 && cause == 0) /* NFS and quotas report a full disk here */
         cause = errno;
     if (cause == 0 && linkat(directory->fd, aside, directory->fd, name, 0) < 0)
