@@ -22,6 +22,7 @@ enum way {
     NWAYS
 };
 
+static _Atomic int *ready; /* shared: ranks that have completed the probe; who leaves earlier is heard in it */
 static motetComm_t mine;
 static _Atomic int inside;
 
@@ -129,6 +130,9 @@ static int ends(motetComm_t comm, int rank, int nranks, const void *argument)
 {
     enum way way = *(const enum way *)argument;
     CHECK(probe(comm, 3) == 0);
+    atomic_fetch_add(ready, 1);
+    while (atomic_load(ready) < nranks)
+        world_sleep_ms(1);
     if (rank != VICTIM)
         return live_on(comm, nranks);
     alarm(HANGS_S); /* SIGALRM ends it, and the test */
@@ -162,6 +166,7 @@ static void test_exit_without_destroy_ends_and_is_heard(void **state)
     for (int way = 0; way < NWAYS; way++)
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             print_message("way %d, placement %zu\n", way, i);
+            atomic_store(ready, 0);
             assert_int_equal(world_run(&places[i], ends, &way), 0);
         }
     assert_int_equal(count_entries("/dev/shm"), files);
@@ -172,6 +177,7 @@ static void test_exit_handlers_older_than_the_library_may_destroy(void **state)
     (void)state;
     struct world_page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(page != MAP_FAILED);
+    atomic_store(ready, 0);
     assert_int_equal(world_run(&(struct world){WORLD_BARE, 3, {NULL}, 60, 0}, handler_first, page), 0);
     munmap(page, sizeof *page);
 }
@@ -285,6 +291,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_exit_of_the_main_thread_leaves_the_others_working),
         cmocka_unit_test(test_exit_of_forked_children_is_theirs_alone),
     };
+    ready = mmap(NULL, sizeof *ready, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ready == MAP_FAILED)
+        return 1;
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
