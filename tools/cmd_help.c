@@ -67,7 +67,7 @@ const struct command command_help = {
     .examples = "motet help run # describes motet run\n"
                 "motet help --man perf | man -l - # shows a manual page\n"
                 "source <(motet help --completion bash) # completion in this shell",
-    .words = "run perf explain env help version",
+    .words = "run perf explain plan env help version",
     .options = help_options,
     .noptions = sizeof help_options / sizeof help_options[0],
     .run = run_help,
