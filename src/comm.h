@@ -58,6 +58,15 @@ struct motet_registration { /* CommRegister, and windows */
     struct motet_registration *next;
 };
 
+/* An operation that has its place in the order and has not begun, for dumps. Guarded by the queue's lock. */
+struct motet_scheduled {
+    struct motet_scheduled *next;
+    uint64_t since_ns;
+    uint64_t calls, messages; /* numbers that its first call or message will have, when what is before it begins as it should */
+    /* What its index-th call or message will be recorded as, all but times; false: it has no such. */
+    bool (*describe)(const struct motet_scheduled *scheduled, int index, struct motet_record *out);
+};
+
 enum motet_creation_state { MOTET_CREATION_DONE, MOTET_CREATION_RUNS, MOTET_CREATION_ABORTED };
 
 struct motet_op;               /* queue.h */
@@ -127,9 +136,11 @@ struct motetComm {
     /* Operations waiting for their turn (queue.c), in call order. */
     pthread_mutex_t queue_lock;
     struct motet_op *_Atomic queue_first, *queue_last;
-    _Atomic(pid_t) caller;    /* thread inside a call, 0: none */
-    _Atomic(_Bool) closing;   /* somebody is freeing it */
-    _Atomic(_Bool) abandoned; /* Abort no longer waits for calls to leave: the last one frees */
+    struct motet_scheduled *scheduled_first, *scheduled_last; /* those of them that have not begun */
+    uint64_t scheduled_calls, scheduled_messages;             /* the last numbers that were promised to one */
+    _Atomic(pid_t) caller;                                    /* thread inside a call, 0: none */
+    _Atomic(_Bool) closing;                                   /* somebody is freeing it */
+    _Atomic(_Bool) abandoned;                                 /* Abort no longer waits for calls to leave: the last one frees */
 
     /* Agreement on members, whatever state the communicator is in (council.c); under peers_lock. */
     struct motet_council_message *council_mail;

@@ -14,18 +14,21 @@
 #include "board.h"
 #include "call_text.h"
 #include "counters.h"
+#include "ledger.h"
 #include "coll/coll.h"
 #include "reduce/reduce.h"
 #include "segment.h"
 #include "steps.h"
 
-#define KEPT_MAX 256 /* communicators of a traced process that are remembered after their end */
+#define SCHEDULED_MAX (4u << 20) /* records in all: a queue that is longer is cut */
+#define KEPT_MAX      256        /* communicators of a traced process that are remembered after their end */
 
 /* A region's records, copied so that the board is not held while they are printed. In order of place. */
 struct snapshot {
     struct motet_board_entry entry;
     struct motet_record *records;
     size_t n;
+    uint64_t scheduled_calls;               /* of them: collectives that have not begun */
     char late[MOTET_COUNTERS_SENTENCE_MAX]; /* who keeps the others waiting */
     struct snapshot *next;
 };
@@ -48,6 +51,33 @@ static uint64_t oldest(const struct motet_board_entry *entry, uint64_t newest)
     return newest > entry->card.nrecords ? newest - entry->card.nrecords + 1 : 1;
 }
 
+/* Appends what stands in the queue and had not begun when the rings were read. */
+static void add_scheduled(void *context, motetComm_t comm)
+{
+    struct snapshot *snapshot = context;
+    struct motet_record record;
+    uint32_t place = snapshot->n > 0 ? snapshot->records[snapshot->n - 1].place : 0;
+    pthread_mutex_lock(&comm->queue_lock);
+    for (const struct motet_scheduled *at = comm->scheduled_first; at; at = at->next)
+        for (int i = 0; at->describe(at, i, &record); i++) {
+            bool message = motet_call_is_message(&record);
+            uint64_t number = message ? at->messages + (uint64_t)i : at->calls;
+            struct motet_record *grown =
+                number > (message ? snapshot->entry.messages : snapshot->entry.calls) && snapshot->n < SCHEDULED_MAX
+                    ? realloc(snapshot->records, (snapshot->n + 1) * sizeof *grown)
+                    : NULL;
+            if (!grown)
+                continue;
+            snapshot->records = grown;
+            record.begin_ns = at->since_ns;
+            record.place = ++place;
+            atomic_init(&record.seq, number + 1);
+            snapshot->records[snapshot->n++] = record;
+            snapshot->scheduled_calls += !message;
+        }
+    pthread_mutex_unlock(&comm->queue_lock);
+}
+
 static struct snapshot *take_snapshot(const struct motet_board_entry *entry)
 {
     uint64_t first_call = oldest(entry, entry->calls), first_message = oldest(entry, entry->messages);
@@ -66,6 +96,7 @@ static struct snapshot *take_snapshot(const struct motet_board_entry *entry)
     for (uint64_t n = first_message; n <= entry->messages; n++)
         snapshot->n += motet_board_message(entry, n, &records[snapshot->n]);
     qsort(records, snapshot->n, sizeof *records, compare_places);
+    motet_ledger_find(entry->region, add_scheduled, snapshot);
     return snapshot;
 }
 
@@ -187,7 +218,8 @@ static void write_entry(struct motet_json *json, const struct snapshot *snapshot
     motet_json_int(json, "op_id", record->place);
     motet_json_text(json, "profiling_name", text);
     motet_json_int(json, "time_created_ns", wall(offset, record->begin_ns - record->queued_us * 1000ull));
-    motet_json_int(json, "time_discovered_started_ns", wall(offset, record->begin_ns));
+    if (record->state != MOTET_RECORD_SCHEDULED)
+        motet_json_int(json, "time_discovered_started_ns", wall(offset, record->begin_ns));
     if (record->end_ns) {
         motet_json_int(json, "time_discovered_completed_ns", wall(offset, record->end_ns));
         motet_json_real(json, "duration_ms", (double)(record->end_ns - record->begin_ns) / 1e6);
@@ -199,7 +231,7 @@ static void write_entry(struct motet_json *json, const struct snapshot *snapshot
     motet_json_text(json, "state", states[record->state & 3]);
     motet_json_int(json, "timeout_ms", card->timeout_ms);
     motet_json_bool(json, "is_p2p", message);
-    motet_json_bool(json, "retired", record->state != MOTET_RECORD_STARTED);
+    motet_json_bool(json, "retired", record->state == MOTET_RECORD_DONE || record->state == MOTET_RECORD_FAILED);
     write_detail(json, record);
     motet_json_end(json, '}');
 }
@@ -220,7 +252,7 @@ static void write_pg(struct motet_json *json, const struct snapshot *snapshot, i
     motet_json_end(json, '}');
 }
 
-/* Newest calls; those that wait in streams have no record yet and are counted only. */
+/* Newest calls. */
 static void write_pg_status(struct motet_json *json, const struct snapshot *snapshot, int pg)
 {
     struct motet_record newest;
@@ -230,11 +262,13 @@ static void write_pg_status(struct motet_json *json, const struct snapshot *snap
     char key[16];
     for (size_t i = 0; i < snapshot->n; i++) {
         newest = snapshot->records[i];
+        if (newest.state == MOTET_RECORD_SCHEDULED)
+            break;
         busy |= !motet_call_is_message(&newest) && newest.state == MOTET_RECORD_STARTED;
     }
     snprintf(key, sizeof key, "%d", pg);
     motet_json_begin(json, key, '{');
-    motet_json_int(json, "last_enqueued_collective", calls + entry->queued);
+    motet_json_int(json, "last_enqueued_collective", calls + (int64_t)snapshot->scheduled_calls);
     motet_json_int(json, "last_started_collective", calls);
     motet_json_int(json, "last_completed_collective", calls - busy);
     motet_json_int(json, "messages", (int64_t)entry->messages);

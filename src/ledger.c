@@ -517,6 +517,15 @@ bool motet_ledger_look(const char *region, motetCommStats_t *stats, char *senten
     return found;
 }
 
+void motet_ledger_find(const char *region, void (*look)(void *context, motetComm_t comm), void *context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct motet_ledger *ledger = ledgers; ledger; ledger = ledger->next)
+        if (ledger->comm->region == region)
+            look(context, ledger->comm);
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- A program that ends without destroying its communicators ---- */
 
 static void at_exit(void)

@@ -36,6 +36,9 @@ void motet_ledger_stats(motetComm_t comm, motetCommStats_t *stats);
  * if none does). Of other ranks of the host only times and bytes by transport are known. False: the region is of no such communicator. */
 bool motet_ledger_look(const char *region, motetCommStats_t *stats, char *sentence, size_t len);
 
+/* Calls look(context, comm) for the communicator of this process whose own region it is; not when there is none. It stays meanwhile. */
+void motet_ledger_find(const char *region, void (*look)(void *context, motetComm_t comm), void *context);
+
 /* Number of communicators of this process that are looked after. */
 int motet_ledger_count(void);
 

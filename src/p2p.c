@@ -495,11 +495,10 @@ static motetResult_t look_for_cycle(struct motet_batch *batch, const struct mote
 /* ---- Batches ---- */
 
 /* A receive's record shows the room; how much came is in the progress line. */
-static void record(const struct motet_batch *batch, struct motet_transfer *message)
+struct motet_record motet_transfer_record(motetComm_t comm, const struct motet_transfer *message, int group)
 {
-    motetComm_t comm = batch->comm;
     const struct motet_peer *peer = message->peer >= 0 ? &comm->peers[message->peer] : NULL;
-    struct motet_record description = {
+    return (struct motet_record){
         .count = message->bytes / motet_dtype_row(message->dtype)->size,
         .counts_hash = (uint32_t)message->tag,
         .root = peer ? peer->rank : -1,
@@ -508,10 +507,16 @@ static void record(const struct motet_batch *batch, struct motet_transfer *messa
         .op = 0xff,
         .state = MOTET_RECORD_STARTED,
         .algorithm = 0xffff,
-        .group = (uint16_t)(batch->count > 1 ? batch->count : 0),
+        .group = (uint16_t)(group > 1 ? group : 0),
         .protocol = message->bytes <= comm->options.eager_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE,
         .transports = peer ? motet_record_transport(peer) : 0,
     };
+}
+
+static void record(const struct motet_batch *batch, struct motet_transfer *message)
+{
+    motetComm_t comm = batch->comm;
+    struct motet_record description = motet_transfer_record(comm, message, batch->count);
     message->number = motet_record_message(comm, &description);
     MOTET_PROBE_CALL_BEGIN(comm->id, (const char *)comm->options.name, comm->rank, message->number, message->name,
                            description.count, (int)message->dtype, description.root);

@@ -45,6 +45,9 @@ struct motet_batch {
     uint64_t blocked_since_ns; /* a send has found no room since then; 0: none */
 };
 
+/* What a message is recorded as when it begins: all but its times. group: messages in its batch. */
+struct motet_record motet_transfer_record(motetComm_t comm, const struct motet_transfer *message, int group);
+
 /* Begins a batch over transfers[0..count): argument checks were done. The array stays the caller's. It is active until it has succeeded, or
  * until its end. */
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count,

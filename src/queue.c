@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "recorder.h"
+#include "ticket.h"
 
 /* ---- Operations ---- */
 
@@ -91,6 +92,39 @@ static void count_queued(motetComm_t comm, uint32_t more)
     atomic_fetch_add_explicit(&comm->control->progress.queued, more, memory_order_relaxed);
 }
 
+static bool describe(const struct motet_scheduled *scheduled, int index, struct motet_record *out)
+{
+    const struct motet_op *op = (const struct motet_op *)(const void *)scheduled;
+    if (index >= (op->call ? 1 : op->ntransfers))
+        return false;
+    *out = op->call ? motet_ticket_record(op->call, op->comm->nranks)
+                    : motet_transfer_record(op->comm, &op->transfers[index], op->ntransfers);
+    out->state = MOTET_RECORD_SCHEDULED;
+    return true;
+}
+
+/* Shows dumps what will begin, with the numbers that it will have: operations begin in this order. The lock is held. */
+static void schedule(struct motet_op *op)
+{
+    motetComm_t comm = op->comm;
+    uint64_t calls = motet_comm_seq(comm), messages = atomic_load_explicit(&comm->control->progress.messages, memory_order_relaxed);
+    if (comm->scheduled_calls < calls)
+        comm->scheduled_calls = calls;
+    if (comm->scheduled_messages < messages)
+        comm->scheduled_messages = messages;
+    op->scheduled = (struct motet_scheduled){.since_ns = op->queued_ns,
+                                             .calls = comm->scheduled_calls + 1,
+                                             .messages = comm->scheduled_messages + 1,
+                                             .describe = describe};
+    comm->scheduled_calls += op->call != NULL;
+    comm->scheduled_messages += op->call ? 0 : (uint64_t)op->ntransfers;
+    if (comm->scheduled_first)
+        comm->scheduled_last->next = &op->scheduled;
+    else
+        comm->scheduled_first = &op->scheduled;
+    comm->scheduled_last = &op->scheduled;
+}
+
 void motet_queue_append(struct motet_op *op)
 {
     motetComm_t comm = op->comm;
@@ -98,6 +132,7 @@ void motet_queue_append(struct motet_op *op)
     op->queued_ns = motet_clock_now();
     pthread_mutex_lock(&comm->queue_lock);
     count_queued(comm, 1);
+    schedule(op);
     if (comm->queue_first)
         comm->queue_last->next = op;
     else
@@ -148,7 +183,10 @@ static void leave_queue(struct motet_op *op)
 
 static motetResult_t start(struct motet_op *op)
 {
+    pthread_mutex_lock(&op->comm->queue_lock); /* from here on nobody else looks at it */
     op->started = true;
+    op->comm->scheduled_first = op->scheduled.next; /* only the head of the queue begins */
+    pthread_mutex_unlock(&op->comm->queue_lock);
     count_queued(op->comm, -1u);
     op->comm->queued_ns = op->queued_ns;
     if (op->call)

@@ -11,6 +11,7 @@
 
 /* A collective, or a batch of messages. */
 struct motet_op {
+    struct motet_scheduled scheduled; /* first: motet_scheduled leads to its op */
     motetComm_t comm;
     struct motet_call *call;          /* collective: owned until it starts */
     struct motet_transfer *transfers; /* batch: owned */

@@ -55,7 +55,8 @@ struct motet_record {
 
 _Static_assert(sizeof(struct motet_record) == MOTET_LINE, "one cache line");
 
-enum motet_record_state { MOTET_RECORD_EMPTY, MOTET_RECORD_STARTED, MOTET_RECORD_DONE, MOTET_RECORD_FAILED };
+/* Scheduled: it stands in a stream's or group's queue; not in a ring, but in dumps. */
+enum motet_record_state { MOTET_RECORD_SCHEDULED, MOTET_RECORD_STARTED, MOTET_RECORD_DONE, MOTET_RECORD_FAILED };
 enum motet_record_kind { MOTET_RECORD_SEND = 128, MOTET_RECORD_RECV }; /* beyond all collectives */
 enum motet_record_protocol { MOTET_RECORD_NO_PROTOCOL, MOTET_RECORD_LL, MOTET_RECORD_SIMPLE, MOTET_RECORD_DIRECT };
 enum motet_record_transport { MOTET_RECORD_THREADS = 1, MOTET_RECORD_SHM = 2, MOTET_RECORD_NET = 4 };

@@ -22,6 +22,7 @@ struct trace_file {
 struct trace_member {
     const char *comm, *id, *error; /* error: NULL when it did not fail */
     const char *late;              /* what it says of the rank that keeps the others waiting; NULL: nobody does */
+    int64_t scheduled;             /* calls and messages that it had queued and not begun */
     int rank, nranks;
     size_t file;
 };

@@ -139,11 +139,14 @@ static void find_behind(const struct trace *trace, size_t first, size_t n, int64
             continue;
         const struct trace_entry *last = trace_find(trace, first + i, false, mine);
         const struct trace_file *file = &trace->files[trace->members[first + i].file];
+        char queued[64] = "";
+        if (trace->members[first + i].scheduled > 0)
+            snprintf(queued, sizeof queued, "; %" PRId64 " more stand in its queue", trace->members[first + i].scheduled);
         if (json_array_size(findings) < FINDINGS_MOST)
-            find(findings, "rank %d (pid %d, host %s) has not called %s #%" PRId64 ", in which %s %s; its last call is %s%s",
+            find(findings, "rank %d (pid %d, host %s) has not called %s #%" PRId64 ", in which %s %s; its last call is %s%s%s",
                  trace->members[first + i].rank, file->pid, file->host, newest->name, high,
                  name_ranks(trace, first, n, waits, ranks), nwait == 1 ? "waits" : "wait", last ? last->what : "unknown",
-                 last && !last->complete ? ", which has not ended" : "");
+                 last && !last->complete ? ", which has not ended" : "", queued);
     }
     free(waits);
 }

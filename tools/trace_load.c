@@ -80,7 +80,7 @@ static bool read_entry(const json_t *object, size_t first_member, size_t nmember
     };
     if (strncmp(entry->name, "motet:", 6) == 0)
         entry->name += 6;
-    return entry->number > 0 && (entry->end_ns == 0 || entry->end_ns >= entry->begin_ns);
+    return entry->number > 0 && strcmp(state, "scheduled") != 0 && (entry->end_ns == 0 || entry->end_ns >= entry->begin_ns);
 }
 
 static bool read_step(const struct trace *trace, const json_t *object, size_t first_member, size_t nmembers,
@@ -102,6 +102,17 @@ static bool read_step(const struct trace *trace, const json_t *object, size_t fi
                                 .peer = small_of(object, "peer"),
                                 .npeers = small_of(object, "npeers")};
     return m < first_member + nmembers && step->end_ns >= step->begin_ns;
+}
+
+/* What has not begun is no call yet for those who compare calls. */
+static void count_scheduled(const json_t *entries, struct trace_member *members, size_t n)
+{
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        const json_t *object = json_array_get(entries, i);
+        int64_t pg = int_of(object, "pg_id");
+        if (pg >= 0 && (size_t)pg < n && strcmp(text_of(object, "state", ""), "scheduled") == 0)
+            members[pg].scheduled++;
+    }
 }
 
 bool trace_add(struct trace *trace, const char *name, const char *text, size_t len, char *why, size_t why_len)
@@ -128,6 +139,7 @@ bool trace_add(struct trace *trace, const char *name, const char *text, size_t l
         return false;
     }
     size_t first = trace->nmembers, members = read_members(trace, config, json_object_get(document, "pg_status"), trace->nfiles);
+    count_scheduled(entries, &trace->members[first], members);
     for (size_t i = 0; i < json_array_size(entries); i++)
         trace->nentries += read_entry(json_array_get(entries, i), first, members, &trace->entries[trace->nentries]);
     for (size_t i = 0; i < json_array_size(steps); i++)
