@@ -38,7 +38,7 @@ def inside(body: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__name__ = run.__qualname__ = "in_group" + body.__name__
     run.__module__ = body.__module__
-    globals()[run.__name__] = run
+    body.__globals__[run.__name__] = run  # found by that name in the ranks
     return run
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import compiling
 
@@ -99,8 +99,8 @@ class _Store:
         return bytes(self._store.get(key))
 
 
-def _communicators(options: Any, timeout_ms: int) -> Tuple[int, int, Any]:
-    """Two communicators over the group's store: for collectives, and for messages, which never wait for collectives."""
+def _communicators(options: Any, timeout_ms: int) -> Tuple[List[int], Any]:
+    """Three communicators over the group's store: see backend.cpp."""
     from .. import errors
     from .._library import Config, lib
     from ..communicator import _callbacks
@@ -110,22 +110,23 @@ def _communicators(options: Any, timeout_ms: int) -> Tuple[int, int, Any]:
     name = str(options.group_id or "world").encode()[:40]
     limit = min(timeout_ms, 2**31 - 1)
     config = Config(commName=name, timeoutMs=limit, initTimeoutMs=limit)
-    comm, messages = ctypes.c_void_p(), ctypes.c_void_p()
+    comm, callbacks_comm, messages = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     code = lib.motetCommInitStore(comm, options.group_size, ctypes.byref(callbacks), options.group_rank, ctypes.byref(config))
-    if code == errors.SUCCESS:
-        config = Config(commName=name + b" messages", timeoutMs=limit, initTimeoutMs=limit)
-        code = lib.motetCommSplit(comm, 0, options.group_rank, messages, ctypes.byref(config))
+    for lane, handle in ((b" callbacks", callbacks_comm), (b" messages", messages)):
+        if code == errors.SUCCESS:
+            config = Config(commName=name + lane, timeoutMs=limit, initTimeoutMs=limit)
+            code = lib.motetCommSplit(comm, 0, options.group_rank, handle, ctypes.byref(config))
     if code != errors.SUCCESS:
         import torch.distributed as dist
 
         error = errors.make(code, "init_process_group", options.group_rank)
-        if comm.value:
-            lib.motetCommAbort(comm)
+        for handle in (messages, callbacks_comm, comm):
+            lib.motetCommAbort(handle)
         kind = getattr(dist, "DistBackendError", RuntimeError)
         raise kind(f"motet: rank {options.group_rank} of {options.group_size}, group {name.decode()}, {_where(options.store)}: {error}") from (
             caught[0] if caught else error
         )
-    return comm.value or 0, messages.value or 0, callbacks
+    return [handle.value or 0 for handle in (comm, callbacks_comm, messages)], callbacks
 
 
 def _where(store: Any) -> str:
@@ -147,9 +148,9 @@ def _create(options: Any, pg_options: Any) -> Any:
             f"motet has no backend for torch {torch.__version__} (there is one for each minor version): compile it with 'python -m motet.torch build'"
         )
     timeout_ms = int(options.timeout.total_seconds() * 1000)
-    comm, messages, callbacks = _communicators(options, timeout_ms)
+    comms, _callbacks = _communicators(options, timeout_ms)
     carrier = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
-    torch.ops.motet.attach(carrier.boxed(), comm, messages, timeout_ms, str(options.group_id or "world"))
+    torch.ops.motet.attach(carrier.boxed(), comms, timeout_ms, str(options.group_id or "world"))
     return carrier._get_backend(torch.device("cpu"))
 
 

@@ -3,7 +3,8 @@
 // torch.ops.load_library, and knows nothing of Python: the operator motet::attach gives a process group its backend.
 //
 // Operations with asyncOp = false run on the caller's thread. The others run on a stream of their own, taken from a pool, so that each has
-// its own error; the communicator keeps them in order. Messages have a communicator of their own: they never wait for collectives.
+// its own error; the communicator keeps them in order. A group has three communicators (lanes): for what the program calls, for what
+// callbacks of futures call, and for messages, which never wait for collectives.
 // A Work is kept by its group until it is known to be complete, so that tensors live as long as motet reads and writes them.
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -11,12 +12,21 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/record_function.h>
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <list>
 #include <thread>
 
 #include "motet.h"
+
+// Of Python, if this process has one: all versions have these.
+extern "C" {
+int PyGILState_Check(void) __attribute__((weak));
+int PyGILState_Ensure(void) __attribute__((weak));
+void PyGILState_Release(int) __attribute__((weak));
+int Py_IsInitialized(void) __attribute__((weak));
+}
 
 namespace {
 
@@ -259,35 +269,31 @@ class Streams {
     int groups_ = 0;
 };
 
-// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread. Callbacks may wait for other operations, so there
-// is always one thread more than there are callbacks that run.
-class Callbacks {
+// How deep the calling thread is in callbacks: 0 is the program itself.
+thread_local int depth = 0;
+
+// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread: one thread for each group and depth, so that what
+// follows the works of one depth happens in one order on all ranks. It ends when it has had nothing to do for a while.
+class Callbacks : public std::enable_shared_from_this<Callbacks> {
   public:
+    explicit Callbacks(int deep) : depth_(deep) {}
     void run(std::function<void()> job)
     {
         std::lock_guard<std::mutex> lock(mutex_);
         jobs_.push_back(std::move(job));
-        if (idle_ < jobs_.size())
-            std::thread([this] { serve(); }).detach();
-        else
-            ready_.notify_one();
+        if (!serving_)
+            std::thread([self = shared_from_this()] { self->serve(); }).detach();
+        serving_ = true;
+        ready_.notify_one();
     }
-    static Callbacks &all()
-    {
-        static auto *callbacks = new Callbacks;
-        return *callbacks;
-    }
+    bool isHere() const { return depth == depth_; }
 
   private:
     void serve()
     {
+        depth = depth_;
         std::unique_lock<std::mutex> lock(mutex_);
-        for (;;) {
-            idle_++;
-            bool some = ready_.wait_for(lock, std::chrono::seconds(10), [this] { return !jobs_.empty(); });
-            idle_--;
-            if (!some)
-                return;
+        while (ready_.wait_for(lock, std::chrono::seconds(5), [this] { return !jobs_.empty(); })) {
             auto job = std::move(jobs_.front());
             jobs_.pop_front();
             lock.unlock();
@@ -295,11 +301,13 @@ class Callbacks {
             job = nullptr;
             lock.lock();
         }
+        serving_ = false;
     }
     std::mutex mutex_;
     std::condition_variable ready_;
     std::deque<std::function<void()>> jobs_;
-    size_t idle_ = 0;
+    const int depth_;
+    bool serving_ = false;
 };
 
 // ---- Work
@@ -312,6 +320,8 @@ class Running;
 struct Pending {
     std::mutex mutex;
     std::list<Pointer<Running>> works;
+    const std::shared_ptr<Callbacks> callbacks; // of these works
+    explicit Pending(int depth) : callbacks(std::make_shared<Callbacks>(depth + 1)) {}
 };
 
 using Output = std::variant<Tensors, std::vector<Tensors>>;
@@ -494,17 +504,29 @@ class Running : public Work {
 
     void follow()
     {
-        Callbacks::all().run([self = Pointer<Running>::reclaim_copy(this)] { self->isCompleted(); });
+        pending_->callbacks->run([self = Pointer<Running>::reclaim_copy(this)] { self->keep(); });
     }
 
-    // The future that was asked for, also when all is over. Its callbacks run here only if the work had settled before.
-    Pointer<c10::ivalue::Future> promise(Pointer<c10::ivalue::Future> future, std::unique_lock<std::mutex> &lock)
+    // The future that was asked for, also when all is over. It is completed by the callbacks' thread, so that callbacks run there on every
+    // rank. A caller that holds Python's lock has not attached them yet: that thread takes the lock first.
+    Pointer<c10::ivalue::Future> promise(Pointer<c10::ivalue::Future> future, std::unique_lock<std::mutex> &)
     {
-        if (settled_)
-            keepPromises(lock);
-        else if (landed_)
+        ofPython_ = ofPython_ || (PyGILState_Check && PyGILState_Ensure && Py_IsInitialized() && PyGILState_Check());
+        if (landed_)
             follow();
         return future;
+    }
+
+    void keep()
+    {
+        std::unique_lock<std::mutex> lock(state_);
+        settle(lock);
+        if (ofPython_) {
+            lock.unlock();
+            PyGILState_Release(PyGILState_Ensure()); // whoever asked for the future has let go
+            lock.lock();
+        }
+        keepPromises(lock);
     }
 
     void settle(std::unique_lock<std::mutex> &lock)
@@ -536,7 +558,6 @@ class Running : public Work {
             self = std::move(*place_);
             pending_->works.erase(place_);
         }
-        keepPromises(lock);
         lock.unlock();
         self.reset();
         // The caller holds a reference of its own.
@@ -576,7 +597,7 @@ class Running : public Work {
     milliseconds limit_{0};
     mutable std::mutex state_;
     std::condition_variable arrived_;
-    bool landed_ = false, settled_ = false, told_ = false, toldOutcome_ = false;
+    bool landed_ = false, settled_ = false, told_ = false, toldOutcome_ = false, ofPython_ = false;
     std::exception_ptr error_;
     Pointer<c10::ivalue::Future> future_, outcome_;
     Clock::time_point started_, ended_;
@@ -616,10 +637,13 @@ struct SharedAllocator : c10::Allocator {
 
 class Group : public Backend {
   public:
-    Group(motetComm_t comm, motetComm_t messages, int rank, int size, milliseconds timeout, const std::string &name)
-        : Backend(rank, size), comm_(comm), messages_(messages), timeout_(timeout), commTimeout_(timeout), name_(name),
-          pending_(std::make_shared<Pending>()), pendingMessages_(std::make_shared<Pending>())
+    Group(const std::array<motetComm_t, 3> &comms, int rank, int size, milliseconds timeout, const std::string &name)
+        : Backend(rank, size), timeout_(timeout), commTimeout_(timeout), name_(name)
     {
+        for (int lane : {PROGRAM, CALLBACKS, MESSAGES}) {
+            lanes_[lane].comm = comms[lane];
+            lanes_[lane].pending = std::make_shared<Pending>(lane == CALLBACKS);
+        }
         Streams::all().count(1);
         init();
     }
@@ -649,7 +673,7 @@ class Group : public Backend {
         auto [type, scale] = typeOf(memory.scalar_type());
         size_t count = static_cast<size_t>(memory.numel()) * scale;
         return launch(Call{OpType::BROADCAST, "motet:broadcast", IS_ASYNC(options), options.timeout}, tensors, {memory}, std::move(copies),
-                      [&, type = type](motetStream_t stream) { return motetBroadcast(memory.data_ptr(), memory.data_ptr(), count, type, root, comm_, stream); });
+                      [&, type = type](motetStream_t stream) { return motetBroadcast(memory.data_ptr(), memory.data_ptr(), count, type, root, comm(), stream); });
     }
 
     Pointer<Work> allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override
@@ -660,10 +684,10 @@ class Group : public Backend {
         Copies copies;
         Tensor memory = output(tensor, copies, true);
         motetDataType_t type = reducedType(memory, "all_reduce");
-        Reduction op(options.reduceOp, memory, type, comm_);
+        Reduction op(options.reduceOp, memory, type, comm());
         return launch(Call{OpType::ALLREDUCE, "motet:all_reduce", IS_ASYNC(options), options.timeout}, tensors, {memory}, std::move(copies),
                       [&](motetStream_t stream) {
-                          return motetAllReduce(memory.data_ptr(), memory.data_ptr(), static_cast<size_t>(memory.numel()), type, op, comm_, stream);
+                          return motetAllReduce(memory.data_ptr(), memory.data_ptr(), static_cast<size_t>(memory.numel()), type, op, comm(), stream);
                       });
     }
 
@@ -676,13 +700,13 @@ class Group : public Backend {
         for (const Tensor &tensor : tensors) {
             TORCH_CHECK(!tensor.is_sparse(), "motet: all_reduce_coalesced of sparse tensors");
             memory.push_back(output(tensor, copies, true));
-            ops.emplace_back(options.reduceOp, memory.back(), reducedType(memory.back(), "all_reduce_coalesced"), comm_);
+            ops.emplace_back(options.reduceOp, memory.back(), reducedType(memory.back(), "all_reduce_coalesced"), comm());
         }
         return launch(Call{OpType::ALLREDUCE_COALESCED, "motet:all_reduce", IS_ASYNC(options), options.timeout}, tensors, memory, std::move(copies),
                       [&](motetStream_t stream) {
                           return grouped(memory.size(), [&](size_t i) {
                               return motetAllReduce(memory[i].data_ptr(), memory[i].data_ptr(), static_cast<size_t>(memory[i].numel()),
-                                                    typeOf(memory[i].scalar_type()).type, ops[i], comm_, stream);
+                                                    typeOf(memory[i].scalar_type()).type, ops[i], comm(), stream);
                           });
                       });
     }
@@ -721,10 +745,10 @@ class Group : public Backend {
         Copies copies;
         Tensor memory = rank_ == root ? output(tensor, copies, true) : input(tensor);
         motetDataType_t type = reducedType(memory, "reduce");
-        Reduction op(options.reduceOp, memory, type, comm_);
+        Reduction op(options.reduceOp, memory, type, comm());
         return launch(Call{OpType::REDUCE, "motet:reduce", IS_ASYNC(options), options.timeout}, tensors, {memory}, std::move(copies),
                       [&](motetStream_t stream) {
-                          return motetReduce(memory.data_ptr(), memory.data_ptr(), static_cast<size_t>(memory.numel()), type, op, root, comm_, stream);
+                          return motetReduce(memory.data_ptr(), memory.data_ptr(), static_cast<size_t>(memory.numel()), type, op, root, comm(), stream);
                       });
     }
 
@@ -744,8 +768,8 @@ class Group : public Backend {
         TORCH_CHECK(lengths[rank_] == count, "motet: all_gather: this rank gives ", in.numel(), " elements, its output has ", outputs[0][rank_].numel());
         return launch(Call{OpType::ALLGATHER, "motet:all_gather", IS_ASYNC(options), options.timeout}, outputs, {in, out}, std::move(copies),
                       [&, type = type](motetStream_t stream) {
-                          return equal ? motetAllGather(in.data_ptr(), out.data_ptr(), count, type, comm_, stream)
-                                       : motetAllGatherV(in.data_ptr(), count, out.data_ptr(), lengths.data(), nullptr, type, comm_, stream);
+                          return equal ? motetAllGather(in.data_ptr(), out.data_ptr(), count, type, comm(), stream)
+                                       : motetAllGatherV(in.data_ptr(), count, out.data_ptr(), lengths.data(), nullptr, type, comm(), stream);
                       });
     }
 
@@ -781,7 +805,7 @@ class Group : public Backend {
                       [&](motetStream_t stream) {
                           return grouped(ins.size(), [&](size_t i) {
                               auto [type, scale] = typeOf(ins[i].scalar_type());
-                              return motetAllGather(ins[i].data_ptr(), outs[i].data_ptr(), static_cast<size_t>(ins[i].numel()) * scale, type, comm_, stream);
+                              return motetAllGather(ins[i].data_ptr(), outs[i].data_ptr(), static_cast<size_t>(ins[i].numel()) * scale, type, comm(), stream);
                           });
                       });
     }
@@ -804,7 +828,7 @@ class Group : public Backend {
         return launch(Call{OpType::GATHER, "motet:gather", IS_ASYNC(options), options.timeout}, outputs, {in, out}, std::move(copies),
                       [&, type = type, scale = scale](motetStream_t stream) {
                           return motetGatherV(in.data_ptr(), static_cast<size_t>(in.numel()) * scale, out.defined() ? out.data_ptr() : nullptr,
-                                              lengths.data(), nullptr, type, root, comm_, stream);
+                                              lengths.data(), nullptr, type, root, comm(), stream);
                       });
     }
 
@@ -826,7 +850,7 @@ class Group : public Backend {
         return launch(Call{OpType::SCATTER, "motet:scatter", IS_ASYNC(options), options.timeout}, outputs, {in, out}, std::move(copies),
                       [&, type = type, scale = scale](motetStream_t stream) {
                           return motetScatterV(in.defined() ? in.data_ptr() : nullptr, lengths.data(), nullptr, out.data_ptr(),
-                                               static_cast<size_t>(out.numel()) * scale, type, root, comm_, stream);
+                                               static_cast<size_t>(out.numel()) * scale, type, root, comm(), stream);
                       });
     }
 
@@ -838,13 +862,13 @@ class Group : public Backend {
         TORCH_CHECK(out.scalar_type() == in.scalar_type(), "motet: reduce_scatter: the inputs are ", in.scalar_type(), ", the output ", out.scalar_type());
         TORCH_CHECK(out.numel() == inputs[0][rank_].numel(), "motet: reduce_scatter: this rank's input has ", inputs[0][rank_].numel(), " elements, the output ", out.numel());
         motetDataType_t type = reducedType(out, "reduce_scatter");
-        Reduction op(options.reduceOp, out, type, comm_);
+        Reduction op(options.reduceOp, out, type, comm());
         bool equal = even(inputs[0]);
         auto lengths = counts(inputs[0], 1);
         return launch(Call{OpType::REDUCE_SCATTER, "motet:reduce_scatter", IS_ASYNC(options), options.timeout}, outputs, {in, out}, std::move(copies),
                       [&](motetStream_t stream) {
-                          return equal ? motetReduceScatter(in.data_ptr(), out.data_ptr(), lengths[0], type, op, comm_, stream)
-                                       : motetReduceScatterV(in.data_ptr(), out.data_ptr(), lengths.data(), type, op, comm_, stream);
+                          return equal ? motetReduceScatter(in.data_ptr(), out.data_ptr(), lengths[0], type, op, comm(), stream)
+                                       : motetReduceScatterV(in.data_ptr(), out.data_ptr(), lengths.data(), type, op, comm(), stream);
                       });
     }
 
@@ -869,7 +893,7 @@ class Group : public Backend {
         auto sent = splits(from, inSplits, scale, "input"), received = splits(to, outSplits, scale, "output");
         return launch(Call{OpType::ALLTOALL_BASE, "motet:all_to_all", IS_ASYNC(options), options.timeout}, Tensors{out}, {from, to}, std::move(copies),
                       [&, type = type](motetStream_t stream) {
-                          return motetAlltoAllV(from.data_ptr(), sent.data(), nullptr, to.data_ptr(), received.data(), nullptr, type, comm_, stream);
+                          return motetAlltoAllV(from.data_ptr(), sent.data(), nullptr, to.data_ptr(), received.data(), nullptr, type, comm(), stream);
                       });
     }
 
@@ -883,14 +907,14 @@ class Group : public Backend {
         auto sent = counts(inputs, scale), received = counts(outputs, scale);
         return launch(Call{OpType::ALLTOALL, "motet:all_to_all", IS_ASYNC(options), options.timeout}, outputs, {from, to}, std::move(copies),
                       [&, type = type](motetStream_t stream) {
-                          return motetAlltoAllV(from.data_ptr(), sent.data(), nullptr, to.data_ptr(), received.data(), nullptr, type, comm_, stream);
+                          return motetAlltoAllV(from.data_ptr(), sent.data(), nullptr, to.data_ptr(), received.data(), nullptr, type, comm(), stream);
                       });
     }
 
     Pointer<Work> barrier(const c10d::BarrierOptions &options) override
     {
         return launch(Call{OpType::BARRIER, "motet:barrier", IS_ASYNC(options), options.timeout}, Tensors{}, {}, {},
-                      [&](motetStream_t stream) { return motetBarrier(comm_, stream); });
+                      [&](motetStream_t stream) { return motetBarrier(comm(), stream); });
     }
 
     // Rank 0 hears from every other rank, then answers; whoever is missing is named.
@@ -938,7 +962,7 @@ class Group : public Backend {
         auto [type, scale] = typeOf(memory.scalar_type());
         return launch(Call{OpType::SEND, "motet:send", true, c10d::kUnsetTimeout}, tensors, {memory}, {},
                       [&, type = type, scale = scale](motetStream_t stream) {
-                          return motetSendTag(memory.data_ptr(), static_cast<size_t>(memory.numel()) * scale, type, to, tag, messages_, stream);
+                          return motetSendTag(memory.data_ptr(), static_cast<size_t>(memory.numel()) * scale, type, to, tag, lanes_[MESSAGES].comm, stream);
                       });
     }
 
@@ -990,18 +1014,19 @@ class Group : public Backend {
     {
         // A rank that has called all it wants to call may still be needed: what it sent is taken by others in their own time.
         auto deadline = Clock::now() + std::min<milliseconds>(timeout_, std::chrono::seconds(10));
-        bool complete = !ended_ && Running::drain(*pending_, deadline) && Running::drain(*pendingMessages_, deadline);
-        end(complete);
+        end(!ended_ && drain(deadline));
     }
 
     void abort() SINCE_2_6 { end(false); }
 
     c10d::ErrorType getError() SINCE_2_6
     {
-        std::lock_guard<std::mutex> lock(call_);
-        motetResult_t code = motetInvalidUsage;
-        if (comm_ && motetCommGetAsyncError(comm_, &code) == motetSuccess && (code == motetSuccess || code == motetInProgress))
-            motetCommGetAsyncError(messages_, &code);
+        motetResult_t code = ended_ ? motetInvalidUsage : motetSuccess;
+        for (Lane &lane : lanes_) {
+            std::lock_guard<std::mutex> lock(lane.call);
+            if (lane.comm && (code == motetSuccess || code == motetInProgress))
+                motetCommGetAsyncError(lane.comm, &code);
+        }
         return code == motetSuccess || code == motetInProgress ? c10d::ErrorType::SUCCESS
                : code == motetTimeout                          ? c10d::ErrorType::TIMEOUT
                : code == motetRemoteError                      ? c10d::ErrorType::REMOTE_ERROR
@@ -1023,6 +1048,12 @@ class Group : public Backend {
 
   private:
     static constexpr int kMonitorTag = 0x7fffff01; // beyond tags of programs
+    enum { PROGRAM, CALLBACKS, MESSAGES };
+    struct Lane {
+        motetComm_t comm = nullptr;
+        std::mutex call; // motet takes one call at a time per communicator
+        std::shared_ptr<Pending> pending;
+    };
 
     struct Call {
         OpType type;
@@ -1037,42 +1068,43 @@ class Group : public Backend {
         bool message = call.type == OpType::SEND || call.type == OpType::RECV || call.type == OpType::RECVANYSOURCE;
         milliseconds limit = call.timeout == c10d::kUnsetTimeout || call.timeout <= milliseconds(0) ? milliseconds(timeout_) : call.timeout;
         bool here = !call.async && limit == commTimeout_; // the communicator itself knows one limit
-        auto &pending = message ? pendingMessages_ : pending_;
-        Running::reap(*pending);
-        std::lock_guard<std::mutex> lock(message ? callMessages_ : call_);
+        Lane &lane = message ? lanes_[MESSAGES] : lanes_[depth > 0];
+        Running::reap(*lane.pending);
+        std::lock_guard<std::mutex> lock(lane.call);
         TORCH_CHECK(!ended_, "motet: group ", name_, " was ended");
         uint64_t number = ++number_;
         constexpr bool receives = std::is_invocable_v<Function, motetStream_t, Running &>;
         if constexpr (!receives) if (here) {
             auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), number, std::move(output));
-            accept(function(nullptr), message);
+            accept(function(nullptr), lane);
             if (C10_UNLIKELY(!copies.empty()))
                 finishCopies(copies);
             work->ended();
             return work;
         }
-        auto work = c10::make_intrusive<Running>(rank_, call.type, titleOf(call.title), number, pending);
+        auto work = c10::make_intrusive<Running>(rank_, call.type, titleOf(call.title), number, lane.pending);
         if constexpr (receives)
-            accept(function(work->stream(), *work), message);
+            accept(function(work->stream(), *work), lane);
         else
-            accept(function(work->stream()), message);
+            accept(function(work->stream()), lane);
         work->begin(std::move(output), std::move(keep), std::move(copies), limit == commTimeout_ ? milliseconds(0) : limit);
         if (!call.async)
             work->wait(milliseconds(0));
         return work;
     }
 
-    // What went wrong with messages first is the reason why the rest ends, and the other way round.
-    void accept(motetResult_t code, bool message)
+    // What went wrong first, in another lane of the group, is the reason why this one ends.
+    void accept(motetResult_t code, const Lane &lane)
     {
         if (C10_LIKELY(code == motetSuccess))
             return;
         std::string text = sentence(code);
-        motetComm_t other = message ? comm_ : messages_;
-        motetResult_t theirs = motetSuccess;
-        if (code != motetInvalidArgument && motetCommGetAsyncError(other, &theirs) == motetSuccess && theirs != motetSuccess && theirs != motetInProgress) {
-            const char *reason = motetGetLastError(other);
-            if (!strstr(reason, "revoked"))
+        for (Lane &other : lanes_) {
+            motetResult_t theirs = motetSuccess;
+            if (code == motetInvalidArgument || &other == &lane || motetCommGetAsyncError(other.comm, &theirs) != motetSuccess)
+                continue;
+            const char *reason = theirs != motetSuccess && theirs != motetInProgress ? motetGetLastError(other.comm) : "";
+            if (*reason && !strstr(reason, "revoked"))
                 fail(theirs, reason);
         }
         fail(code, text);
@@ -1107,7 +1139,7 @@ class Group : public Backend {
         }
         auto one = [&](size_t i, motetStream_t stream) {
             auto [type, scale] = typeOf(from[i].scalar_type());
-            return motetAllGather(from[i].data_ptr(), to[i].data_ptr(), static_cast<size_t>(from[i].numel()) * scale, type, comm_, stream);
+            return motetAllGather(from[i].data_ptr(), to[i].data_ptr(), static_cast<size_t>(from[i].numel()) * scale, type, comm(), stream);
         };
         return both(call, outs, from, to, std::move(copies), one);
     }
@@ -1123,10 +1155,10 @@ class Group : public Backend {
             to.push_back(output(outs[i], copies, false));
             TORCH_CHECK(from[i].scalar_type() == to[i].scalar_type(), "motet: reduce_scatter_tensor: the input is ", from[i].scalar_type(), ", the output ", to[i].scalar_type());
             TORCH_CHECK(from[i].numel() == to[i].numel() * size_, "motet: reduce_scatter_tensor of ", size_, " ranks: the input has ", from[i].numel(), " elements, the output ", to[i].numel());
-            ops.emplace_back(reduceOp, to[i], reducedType(to[i], "reduce_scatter_tensor"), comm_);
+            ops.emplace_back(reduceOp, to[i], reducedType(to[i], "reduce_scatter_tensor"), comm());
         }
         auto one = [&](size_t i, motetStream_t stream) {
-            return motetReduceScatter(from[i].data_ptr(), to[i].data_ptr(), static_cast<size_t>(to[i].numel()), typeOf(to[i].scalar_type()).type, ops[i], comm_, stream);
+            return motetReduceScatter(from[i].data_ptr(), to[i].data_ptr(), static_cast<size_t>(to[i].numel()), typeOf(to[i].scalar_type()).type, ops[i], comm(), stream);
         };
         return both(call, outs, from, to, std::move(copies), one);
     }
@@ -1166,7 +1198,7 @@ class Group : public Backend {
         size_t count = static_cast<size_t>(memory.numel()) * scale;
         return launch(Call{type, title, true, c10d::kUnsetTimeout}, tensors, {memory}, std::move(copies), [&, element = element](motetStream_t stream, Running &work) {
             work.expect(count);
-            return motetRecvTag(memory.data_ptr(), count, element, from, tag, work.status(), messages_, stream);
+            return motetRecvTag(memory.data_ptr(), count, element, from, tag, work.status(), lanes_[MESSAGES].comm, stream);
         });
     }
 
@@ -1216,19 +1248,21 @@ class Group : public Backend {
     {
         motetConfig_t config = MOTET_CONFIG_INITIALIZER;
         config.timeoutMs = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
-        motetComm_t comm = nullptr, messages = nullptr;
-        std::scoped_lock lock(call_, callMessages_);
+        std::array<motetComm_t, 3> made{};
+        std::scoped_lock lock(lanes_[PROGRAM].call, lanes_[CALLBACKS].call, lanes_[MESSAGES].call);
         TORCH_CHECK(!ended_, "motet: group ", name_, " was ended");
-        check(divide(comm_, &comm, &config));
-        motetResult_t code = divide(messages_, &messages, &config);
-        if (code != motetSuccess) {
-            std::string text = sentence(code);
-            motetCommAbort(comm);
-            fail(code, text);
+        for (int lane : {PROGRAM, CALLBACKS, MESSAGES}) {
+            motetResult_t code = divide(lanes_[lane].comm, &made[lane], &config);
+            if (code != motetSuccess) {
+                std::string text = sentence(code);
+                for (motetComm_t comm : made)
+                    motetCommAbort(comm);
+                fail(code, text);
+            }
         }
-        if (!comm)
+        if (!made[PROGRAM])
             return nullptr;
-        return c10::make_intrusive<Group>(comm, messages, rank, static_cast<int>(size), timeout, name);
+        return c10::make_intrusive<Group>(made, rank, static_cast<int>(size), timeout, name);
     }
 
     // Frees the communicators, once. Calls of other threads end first: revoking wakes them.
@@ -1237,36 +1271,41 @@ class Group : public Backend {
         if (ended_.exchange(true))
             return;
         if (!complete) {
-            motetCommRevoke(comm_, MOTET_REVOKE_DEFAULT);
-            motetCommRevoke(messages_, MOTET_REVOKE_DEFAULT);
-            auto deadline = Clock::now() + std::chrono::seconds(10);
-            Running::drain(*pending_, deadline);
-            Running::drain(*pendingMessages_, deadline);
+            for (Lane &lane : lanes_)
+                motetCommRevoke(lane.comm, MOTET_REVOKE_DEFAULT);
+            drain(Clock::now() + std::chrono::seconds(10));
         }
-        {
-            std::scoped_lock lock(call_, callMessages_);
-            auto *free = complete ? motetCommDestroy : motetCommAbort;
-            free(comm_);
-            free(messages_);
-            comm_ = messages_ = nullptr;
+        for (Lane &lane : lanes_) {
+            std::lock_guard<std::mutex> lock(lane.call);
+            complete ? motetCommDestroy(lane.comm) : motetCommAbort(lane.comm);
+            lane.comm = nullptr;
         }
         Streams::all().count(-1);
     }
 
-    motetComm_t comm_, messages_;
+    bool drain(Clock::time_point deadline)
+    {
+        return std::all_of(lanes_.begin(), lanes_.end(), [&](Lane &lane) { return Running::drain(*lane.pending, deadline); });
+    }
+
+    // A communicator with its order of calls. What callbacks call has an order of its own: when they run differs from rank to rank.
+    motetComm_t comm() const { return lanes_[depth > 0].comm; }
+
+    std::array<Lane, 3> lanes_;
     std::atomic<milliseconds> timeout_;
     const milliseconds commTimeout_;
     const std::string name_;
-    std::mutex call_, callMessages_; // motet takes one call at a time per communicator
-    std::shared_ptr<Pending> pending_, pendingMessages_;
     std::atomic<uint64_t> number_{0};
     std::atomic<bool> ended_{false};
 };
 
-void attach(const Pointer<c10d::ProcessGroup> &group, int64_t comm, int64_t messages, int64_t timeout_ms, std::string name)
+void attach(const Pointer<c10d::ProcessGroup> &group, std::vector<int64_t> comms, int64_t timeout_ms, std::string name)
 {
-    auto backend = c10::make_intrusive<Group>(reinterpret_cast<motetComm_t>(comm), reinterpret_cast<motetComm_t>(messages), group->getRank(),
-                                              group->getSize(), milliseconds(timeout_ms), name);
+    TORCH_CHECK(comms.size() == 3, "motet: attach needs three communicators");
+    std::array<motetComm_t, 3> lanes;
+    for (size_t i = 0; i < lanes.size(); i++)
+        lanes[i] = reinterpret_cast<motetComm_t>(comms[i]);
+    auto backend = c10::make_intrusive<Group>(lanes, group->getRank(), group->getSize(), milliseconds(timeout_ms), name);
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
 }
 
