@@ -23,7 +23,7 @@ mkdir -p "$folder"
 "$folder/bin/pip" install -q "torch==$version" numpy pytest mypy >"$folder/log" 2>&1 || fail "cannot install torch $version"
 "$folder/bin/pip" install -q --force-reinstall --no-deps ./python >"$folder/log" 2>&1 || fail "cannot install ./python"
 "$folder/bin/python" -m motet.torch || fail "there is no backend for torch $version"
-"$folder/bin/mypy" --strict --cache-dir "$folder/mypy" python/motet || fail "types"
+"$folder/bin/mypy" --strict --cache-dir "$folder/mypy" python/motet >"$folder/log" 2>&1 || fail "the types are not right"
 
 # Not from the source tree: its package has no library.
 top=$(pwd)

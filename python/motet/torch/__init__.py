@@ -8,6 +8,7 @@ The work is done by backend.cpp, compiled for one minor version of torch: `pytho
 from __future__ import annotations
 
 import ctypes
+import importlib
 import logging
 import os
 import sys
@@ -30,9 +31,7 @@ def _register_early() -> None:
 
 def _register() -> None:
     """Makes the name known to torch.distributed."""
-    dist = sys.modules.get("torch.distributed")
-    if dist is None:
-        import torch.distributed as dist  # type: ignore[no-redef]
+    dist: Any = sys.modules.get("torch.distributed") or importlib.import_module("torch.distributed")
     if not dist.is_available() or "MOTET" in dist.Backend._plugins:
         return
     dist.Backend.register_backend("motet", _create, extended_api=True, devices=["cpu"])
@@ -74,7 +73,8 @@ def _load() -> bool:
         path = backend_file()
         _state["native"] = path is not None
         if path:
-            torch.ops.load_library(path)
+            operators: Any = torch.ops
+            operators.load_library(path)
             _log.info("backend %s", path)
     return bool(_state["native"])
 
