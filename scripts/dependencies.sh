@@ -20,7 +20,8 @@ command:git git
 command:clang clang
 command:clang-format clang-format
 library:clang_rt.tsan libclang-rt-dev
-command:ip iproute2"
+command:ip iproute2
+command:valgrind valgrind"
 
 case "${1:-}" in
 run) needs=$needs_run ;;
