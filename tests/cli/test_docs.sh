@@ -6,6 +6,7 @@
 #   ```sh            a script; must end with 0
 #   ```c NAME.c      a file for the commands that follow; frame.c is put around the page's fragments
 #   ```c             a fragment: the body of the frame's function; compiled and started on four ranks
+#   ```python        not run, since it needs the installed package: only its form is checked, where there is a Python
 #   ```text          nothing, unless the line before says what it is:
 #   <!-- output -->          what the block before printed: the same lines but for their numbers
 #   <!-- exact output -->    the same lines, numbers too, in any order
@@ -202,6 +203,10 @@ run_block()
             cp "$body" "$scratch/$name"
             execute ${CC:-cc} -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror -c "$name" -o "$name.o"
         fi
+        ;;
+    python:-)
+        ! command -v python3 >/dev/null ||
+            execute python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$body"
         ;;
     text:output | text:exact) compare "$mark" ;;
     text:-) ;;
