@@ -31,6 +31,7 @@ struct motet_peer {
 /* What the caller asked for in motetConfig_t and the settings, resolved; constant. */
 struct motet_options {
     int64_t timeout_ms, init_timeout_ms, warn_after_ms;
+    const char *timeout_from, *init_timeout_from; /* who set these: names for sentences */
     bool blocking;
     bool direct; /* direct access to peers' buffers allowed */
     int nlanes;

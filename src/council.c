@@ -285,9 +285,8 @@ static motetResult_t check_time(struct motet_council *council, const bool *have)
     list_missing(council, have, missing, sizeof missing);
     double seconds = (double)(now_ns - council->since_ns) / 1e9;
     if (now_ns >= council->deadline_ns)
-        return motet_fail_quiet(motetTimeout,
-                                "%s on comm \"%s\" (%d ranks), rank %d: no word for %.1f s (MOTET_INIT_TIMEOUT) from ranks: %s",
-                                council->what, comm->options.name, comm->nranks, comm->rank, seconds, missing);
+        return motet_fail_quiet(motetTimeout, "%s on comm \"%s\" (%d ranks), rank %d: no word for %.1f s (%s) from ranks: %s",
+                                council->what, comm->options.name, comm->nranks, comm->rank, seconds, council->limit_from, missing);
     council->warn_ns = now_ns + (uint64_t)comm->options.warn_after_ms * 1000000;
     WARN(MOTET_LOG_INIT, "%s on comm \"%s\" (%d ranks), rank %d: no word for %.1f s from ranks: %s", council->what,
          comm->options.name, comm->nranks, comm->rank, seconds, missing);

@@ -14,6 +14,7 @@ struct motet_council {
     const char *what;   /* "CommShrink", for sentences */
     const bool *member; /* by rank of comm: who takes part, this rank included; the caller's */
     uint64_t deadline_ns;
+    const char *limit_from;      /* who set that limit */
     const _Atomic(_Bool) *abort; /* of the communicator being made */
     /* Private to council.c. */
     uint32_t session, round;

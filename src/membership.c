@@ -45,15 +45,18 @@ static motetResult_t no_memory(motetComm_t parent, const char *name)
 }
 
 /* An all-gather on the parent, on the caller's thread, under the limit of creations instead of the parent's own. */
-static motetResult_t run_allgather(motetComm_t parent, const char *name, int64_t timeout_ms, const void *mine, void *all,
-                                   size_t len)
+static motetResult_t run_allgather(motetComm_t parent, const char *name, const struct motet_options *limits, const void *mine,
+                                   void *all, size_t len)
 {
     int64_t usual_ms = parent->options.timeout_ms;
+    const char *usual_from = parent->options.timeout_from;
     const struct motet_call call = {
         .collective = MOTET_ALLGATHER, .name = name, .send = mine, .recv = all, .count = len, .dtype = motetUint8};
-    parent->options.timeout_ms = timeout_ms;
+    parent->options.timeout_ms = limits->init_timeout_ms;
+    parent->options.timeout_from = limits->init_timeout_from;
     motetResult_t result = motet_engine_run(parent, &call);
     parent->options.timeout_ms = usual_ms;
+    parent->options.timeout_from = usual_from;
     return result;
 }
 
@@ -61,7 +64,7 @@ static motetResult_t gather(const struct derivation *d, const void *mine, void *
 {
     if (d->council)
         return motet_council_gather(d->council, mine, all, len);
-    return run_allgather(d->parent, d->name, d->child->options.init_timeout_ms, mine, all, len);
+    return run_allgather(d->parent, d->name, &d->child->options, mine, all, len);
 }
 
 /* ---- The child ---- */
@@ -235,6 +238,7 @@ static motetResult_t derive_in_council(struct derivation *d, const int *excluded
                                     .what = d->name,
                                     .member = member,
                                     .deadline_ns = motet_deadline_ns(d->child->options.init_timeout_ms),
+                                    .limit_from = d->child->options.init_timeout_from,
                                     .abort = &d->child->abort};
     d->council = &council;
     motet_council_open(&council);
@@ -349,14 +353,14 @@ static motetResult_t choose_growth(motetComm_t parent, const struct growth *all,
     return motetSuccess;
 }
 
-motetResult_t motet_comm_agree_growth(motetComm_t parent, int nranks, const motetUniqueId *mine, int64_t timeout_ms,
+motetResult_t motet_comm_agree_growth(motetComm_t parent, int nranks, const motetUniqueId *mine, const struct motet_options *limits,
                                       motetUniqueId *id)
 {
     struct growth growth = {.nranks = nranks, .has_id = mine != NULL}, *all = calloc((size_t)parent->nranks, sizeof *all);
     if (mine)
         growth.id = *mine;
     motetResult_t result =
-        all ? run_allgather(parent, "CommGrow", timeout_ms, &growth, all, sizeof growth) : no_memory(parent, "CommGrow");
+        all ? run_allgather(parent, "CommGrow", limits, &growth, all, sizeof growth) : no_memory(parent, "CommGrow");
     if (result == motetSuccess)
         result = choose_growth(parent, all, id);
     free(all);

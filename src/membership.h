@@ -15,7 +15,7 @@ motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm
 motetResult_t motet_comm_shrink(motetComm_t parent, const int *excluded, int nexcluded, motetComm_t child);
 
 /* Collective over parent: exactly one rank has the unique id (`mine`; NULL on the others), all have the same nranks. Fills *id on all. */
-motetResult_t motet_comm_agree_growth(motetComm_t parent, int nranks, const motetUniqueId *mine, int64_t timeout_ms,
+motetResult_t motet_comm_agree_growth(motetComm_t parent, int nranks, const motetUniqueId *mine, const struct motet_options *limits,
                                       motetUniqueId *id);
 
 #endif

@@ -12,12 +12,14 @@
 
 #include "base/os.h"
 #include "call_text.h"
+#include "circle.h"
 #include "engine.h"
 #include "p2p.h"
 #include "recorder.h"
 #include "reduce/reduce.h"
 
-#define TELL_NS (200 * 1000 * 1000ull) /* how long finishing tries to tell a rank whose stream is full */
+#define FRESH_NS (3000 * 1000 * 1000ull) /* a wait is asked about every second */
+#define TELL_NS  (200 * 1000 * 1000ull)  /* how long finishing tries to tell a rank whose stream is full */
 
 /* What a rank says about itself to one that waits for it. The question has position and seq only. */
 struct motet_unmatched_answer {
@@ -26,6 +28,8 @@ struct motet_unmatched_answer {
     uint64_t call;           /* answer: it waits in this collective, which needs the one who asks; 0: it does not */
     char text[96];           /* that collective */
     uint64_t written, taken; /* its ring to the asker; what it took of the asker's ring */
+    struct motet_standstill still;
+    uint64_t came_ns; /* filled in by the asker */
 };
 
 /* ---- Finishing ---- */
@@ -163,19 +167,22 @@ void motet_comm_take_question(motetComm_t comm, const void *bytes, size_t len)
     /* After that look: while it waits there, these do not change. */
     answer.written = atomic_load_explicit(&ring(comm, comm->position, p)->written, memory_order_acquire);
     answer.taken = atomic_load_explicit(&ring(comm, comm->position, p)->taken, memory_order_acquire);
+    answer.still = motet_standstill_read(comm, comm->region);
     motet_endpoint_control(peer->endpoint, peer->key, MOTET_CONTROL_WAIT_ANSWER, &answer, sizeof answer);
 }
 
 void motet_comm_take_answer(motetComm_t comm, const void *bytes, size_t len)
 {
     const struct motet_unmatched_answer *answer = bytes;
-    if (len == sizeof *answer && comm->wait_answers && answer->position >= 0 && answer->position < comm->nranks)
+    if (len == sizeof *answer && comm->wait_answers && answer->position >= 0 && answer->position < comm->nranks) {
         comm->wait_answers[answer->position] = *answer;
+        comm->wait_answers[answer->position].came_ns = motet_now_ns();
+    }
     motet_doorbell_ring_self();
 }
 
-/* What the last answer of a remote rank says now, when nothing is in flight between the two; 0: nothing. Asks again. */
-static uint64_t answered(motetComm_t comm, int position, char *text, size_t len)
+/* What a remote rank said last; asks it again. */
+static struct motet_unmatched_answer last_answer(motetComm_t comm, int position)
 {
     struct motet_unmatched_answer answer = {0};
     pthread_mutex_lock(&comm->peers_lock);
@@ -185,6 +192,21 @@ static uint64_t answered(motetComm_t comm, int position, char *text, size_t len)
         answer = comm->wait_answers[position];
     pthread_mutex_unlock(&comm->peers_lock);
     ask(comm, position);
+    return answer;
+}
+
+bool motet_comm_wait_answer(motetComm_t comm, int position, struct motet_standstill *still)
+{
+    struct motet_unmatched_answer answer = last_answer(comm, position);
+    *still = answer.still;
+    still->what[sizeof still->what - 1] = '\0';
+    return answer.came_ns != 0 && motet_now_ns() - answer.came_ns < FRESH_NS;
+}
+
+/* What the last answer of a remote rank says now, when nothing is in flight between the two; 0: nothing. Asks again. */
+static uint64_t answered(motetComm_t comm, int position, char *text, size_t len)
+{
+    struct motet_unmatched_answer answer = last_answer(comm, position);
     const struct motet_ring_head *mirror = ring(comm, position, comm->position);
     bool all_here = atomic_load_explicit(&mirror->written, memory_order_acquire) == answer.written &&
                     atomic_load_explicit(&mirror->taken, memory_order_acquire) == answer.taken;

@@ -26,6 +26,11 @@ struct motet_unmatched motet_comm_find_unmatched(motetComm_t comm, const struct 
 motetResult_t motet_comm_unmatched(motetComm_t comm, const struct motet_unmatched *found, const struct motet_waiting *waiting,
                                    void *context);
 
+struct motet_standstill; /* circle.h */
+
+/* What a rank of another host said last about its wait; asks it again. False: it has not, or not lately. */
+bool motet_comm_wait_answer(motetComm_t comm, int position, struct motet_standstill *still);
+
 /* Question and answer between ranks of different hosts; the service thread's, peers_lock is held. */
 void motet_comm_take_question(motetComm_t comm, const void *bytes, size_t len);
 void motet_comm_take_answer(motetComm_t comm, const void *bytes, size_t len);

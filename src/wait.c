@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "circle.h"
 #include "clock.h"
 #include "comm.h"
 #include "late.h"
@@ -225,12 +226,14 @@ static motetResult_t check_deaths(struct motet_wait *wait, const struct motet_wa
 static motetResult_t complain(struct motet_wait *wait, uint64_t now, const struct motet_waiting *waiting, void *context)
 {
     motetComm_t comm = wait->comms[0];
-    char what[400] = "";
+    char what[480] = "";
     double seconds = (double)(now - wait->since_ns) / 1e9;
     motet_comm_describe_late(comm, waiting, context, what, sizeof what);
+    motet_comm_describe_circle(comm, what, sizeof what);
     if (now >= wait->deadline_ns) {
-        motet_fail_quiet(motetTimeout, "comm \"%s\" (%d ranks), rank %d: no progress for %.1f s (MOTET_TIMEOUT): %s",
-                         comm->options.name, comm->nranks, comm->rank, seconds, what);
+        motet_fail_quiet(motetTimeout, "comm \"%s\" (%d ranks), rank %d: no progress for %.1f s (%s): %s", comm->options.name,
+                         comm->nranks, comm->rank, seconds,
+                         comm->options.timeout_from ? comm->options.timeout_from : "MOTET_TIMEOUT", what);
         return motet_comm_fault(comm, motetTimeout);
     }
     wait->warn_ns = now + (uint64_t)comm->options.warn_after_ms * 1000000;
@@ -251,6 +254,8 @@ static motetResult_t look_around(struct motet_wait *wait, const struct motet_wai
         for (int i = 0; i < wait->ncomms; i++)
             TRY(motet_comm_audit(wait->comms[i]));
         TRY(check_unmatched(wait, waiting, context));
+        for (int i = 0; i < wait->ncomms; i++)
+            motet_comm_look_for_circle(wait->comms[i]);
     }
     if (now >= wait->warn_ns || now >= wait->deadline_ns)
         return complain(wait, now, waiting, context);

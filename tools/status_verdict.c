@@ -173,12 +173,18 @@ static bool say_chain(struct sentence *s, const struct status_job *job, size_t f
         return false;
     from = at; /* in the circle by now */
     say(s, "they wait in a circle:");
+    bool nobody_sends = true;
     for (size_t hops = 0; hops < n; hops++) {
-        say(s, "%s rank %d waits in %s for rank %d", hops ? "," : "", at->rank, at->current.what, at->waits_for);
+        say(s, "%s rank %d waits in %s", hops ? "," : "", at->rank, at->current.what);
+        if (!at->current.is_message) /* the words of a message name its peer */
+            say(s, " for rank %d", at->waits_for);
+        nobody_sends = nobody_sends && strncmp(at->current.what, "Recv", 4) == 0;
         at = find_rank(rows, n, at->waits_for);
         if (!at || at == from)
             break;
     }
+    if (nobody_sends)
+        say(s, "; nobody sends");
     say_waiters(s, rows, n);
     return true;
 }

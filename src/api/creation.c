@@ -101,8 +101,8 @@ static motetResult_t derive(struct motet_creation *creation)
         return motet_comm_shrink(parent, creation->excluded, creation->nexcluded, creation->comm);
     if (creation->source == MOTET_FROM_SPLIT)
         return motet_comm_split(parent, creation->color, creation->key, creation->comm);
-    TRY(motet_comm_agree_growth(parent, creation->nranks, creation->has_id ? &creation->id : NULL,
-                                creation->comm->options.init_timeout_ms, &creation->id));
+    TRY(motet_comm_agree_growth(parent, creation->nranks, creation->has_id ? &creation->id : NULL, &creation->comm->options,
+                                &creation->id));
     return create_over_boot(creation);
 }
 

@@ -58,6 +58,14 @@ static int64_t choose(enum motet_setting setting, int field, const int64_t *pare
     return parent ? *parent : motet_setting_int(setting);
 }
 
+/* Where `choose` found it. */
+static const char *source(enum motet_setting setting, const char *name, int field, const char *field_name, const char *parent)
+{
+    if (motet_setting_is_set(setting) || (field == MOTET_CONFIG_UNDEF_INT && !parent))
+        return name;
+    return field != MOTET_CONFIG_UNDEF_INT ? field_name : parent;
+}
+
 static int choose_lanes(const motetConfig_t *config, const struct motet_options *parent)
 {
     int64_t lanes = parent ? parent->nlanes : motet_setting_int(MOTET_SET_NCHANNELS);
@@ -76,6 +84,10 @@ motetResult_t motet_resolve_options(const motetConfig_t *config, const struct mo
     *options = (struct motet_options){
         .timeout_ms = choose(MOTET_SET_TIMEOUT, FIELD(config, timeoutMs), parent ? &parent->timeout_ms : NULL),
         .init_timeout_ms = choose(MOTET_SET_INIT_TIMEOUT, FIELD(config, initTimeoutMs), parent ? &parent->init_timeout_ms : NULL),
+        .timeout_from = source(MOTET_SET_TIMEOUT, "MOTET_TIMEOUT", FIELD(config, timeoutMs), "timeoutMs of the configuration",
+                               parent ? parent->timeout_from : NULL),
+        .init_timeout_from = source(MOTET_SET_INIT_TIMEOUT, "MOTET_INIT_TIMEOUT", FIELD(config, initTimeoutMs),
+                                    "initTimeoutMs of the configuration", parent ? parent->init_timeout_from : NULL),
         .warn_after_ms = choose(MOTET_SET_WARN_AFTER, FIELD(config, warnAfterMs), parent ? &parent->warn_after_ms : NULL),
         .blocking = FIELD(config, blocking) != MOTET_CONFIG_UNDEF_INT ? config->blocking : !parent || parent->blocking,
         .direct = !motet_setting_int(MOTET_SET_P2P_DISABLE),

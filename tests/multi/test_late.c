@@ -69,11 +69,78 @@ static void test_late_ranks_are_named_by_one_line_and_forgiven(void **state)
     unlink(path);
 }
 
+/* ---- A circle of receives ---- */
+
+static int receive_in_a_circle(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t value = -1;
+    char words[96];
+    (void)argument;
+    CHECK(probe(comm, 2) == 0);
+    EXPECT(motetTimeout, motetRecv(&value, 1, motetInt64, (rank + 1) % nranks, comm, NULL));
+    snprintf(words, sizeof words, "rank %d waits in Recv(1 x int64) from rank %d", rank, (rank + 1) % nranks);
+    const char *text = motetGetLastError(NULL);
+    if (!strstr(text, "they wait in a circle: rank ") || !strstr(text, words) || !strstr(text, "; nobody sends"))
+        return world_complain(__FILE__, __LINE__, "rank %d: %s", rank, text);
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_late_circle_of_receives_is_named_by_the_error_and_the_line(void **state)
+{
+    char path[64], setting[96];
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/motet-late-%d", (int)getpid());
+    snprintf(setting, sizeof setting, "MOTET_DEBUG_FILE=%s", path);
+    const struct world worlds[] = {{WORLD_PROCESSES, 2, {"MOTET_TIMEOUT=5s", "MOTET_WARN_AFTER=3s", setting}, 60, 0},
+                                   {WORLD_THREADS, 3, {"MOTET_TIMEOUT=5s", "MOTET_WARN_AFTER=3s", setting}, 60, 0},
+                                   {WORLD_PROCESSES, 3, {"MOTET_TIMEOUT=7s", "MOTET_WARN_AFTER=5s", setting}, 60, 1}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(world_run(&worlds[i], receive_in_a_circle, NULL), 0);
+        assert_true(count_lines(path, ": late for", "they wait in a circle: rank ") >= 1);
+        unlink(path);
+    }
+}
+
+/* ---- The limit of a split ---- */
+
+static int split_too_late(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    motetConfig_t config = MOTET_CONFIG_INITIALIZER;
+    motetComm_t child = NULL;
+    (void)nranks;
+    CHECK(probe(comm, 2) == 0);
+    config.initTimeoutMs = 1500;
+    if (rank == 0) {
+        EXPECT(motetTimeout, motetCommSplit(comm, 0, 0, &child, argument ? NULL : &config));
+        CHECK(
+            strstr(motetGetLastError(NULL), argument ? " s (MOTET_INIT_TIMEOUT): " : " s (initTimeoutMs of the configuration): "));
+    } else {
+        motetResult_t state = motetSuccess;
+        while (state == motetSuccess) {
+            world_sleep_ms(5);
+            CALL(motetCommGetAsyncError(comm, &state));
+        }
+    }
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_late_split_names_where_its_limit_came_from(void **state)
+{
+    (void)state;
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {NULL}, 40, 0}, split_too_late, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {"MOTET_INIT_TIMEOUT=3s"}, 40, 0}, split_too_late, "setting"),
+                     0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_late_ranks_are_all_named_by_the_error_at_the_limit),
         cmocka_unit_test(test_late_ranks_are_named_by_one_line_and_forgiven),
+        cmocka_unit_test(test_late_circle_of_receives_is_named_by_the_error_and_the_line),
+        cmocka_unit_test(test_late_split_names_where_its_limit_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

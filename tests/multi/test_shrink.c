@@ -271,6 +271,7 @@ static int never_comes(motetComm_t comm, int rank, int nranks, const void *argum
         config.initTimeoutMs = 1000 + rank * 2000;
         EXPECT(motetTimeout, motetCommShrink(comm, excluded, 1, &child, &config, 0));
         CHECK(child == NULL && survivors_said("from ranks: 3") == 0);
+        CHECK(survivors_said(" s (initTimeoutMs of the configuration) from") == 0);
     }
     CHECK(probe(comm, 4) == 0);
     return 0;
