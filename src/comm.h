@@ -78,6 +78,15 @@ struct motet_flats;            /* flat.h */
 struct motet_moved;            /* timing.h */
 struct motet_ledger;           /* ledger.c */
 
+/* How this rank stages, and what it knows of others' lines: bypass.h. */
+struct motet_bypass {
+    bool on;              /* this call's messages go past the cache */
+    uint32_t since_retry; /* calls past the cache since one went through it */
+    uint32_t prices[3];   /* the last probes */
+    uint32_t nprobes;
+    uint64_t next_probe; /* not before this call */
+};
+
 struct motetComm {
     _Atomic uint64_t magic; /* MOTET_COMM_MAGIC while alive */
     int nranks, rank, position;
@@ -87,6 +96,7 @@ struct motetComm {
     int nmapped;                 /* ranks whose regions are mapped, itself included */
     int ncpus;                   /* CPUs of this host that the local ranks share */
     int crowd_ranks, crowd_cpus; /* of the host whose ranks outnumber its CPUs most */
+    struct motet_bypass bypass;
     /* Until `placed`, peers are by rank, and the service thread may look at them already: handlers hold the lock, and so does placing. */
     pthread_mutex_t peers_lock;
     bool placed;

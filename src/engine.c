@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/settings.h"
+#include "bypass.h"
 #include "flat.h"
 #include "footprint.h"
 #include "profile.h"
@@ -309,6 +310,7 @@ static motetResult_t make_ready(struct motet_run *run)
         result = prepare(run);
     if (result != motetSuccess)
         return motet_comm_fault(comm, result);
+    motet_bypass_begin(comm, run->plan, run->seq, run->tiling.tile / (size_t)run->tiling.parts * run->tiling.size);
     note_choice(run);
     motet_flat_learn(comm, call, &run->reduction, run->plan);
     motet_ticket_say(comm, run->seq, call, run->plan->algorithm);

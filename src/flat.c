@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "bypass.h"
 #include "profile.h"
 #include "recorder.h"
 #include "run.h"
@@ -40,6 +41,7 @@ struct motet_flat_loop {
     struct motet_record record; /* as it starts */
     size_t payload;             /* bytes that the record counts */
     size_t inline_bytes;        /* as in the engine */
+    size_t largest;             /* bytes of a message */
     struct motet_reduction reduction;
     struct flat_source *sources; /* of all steps */
     int nsteps;
@@ -207,6 +209,7 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
             largest = SIZE_MAX;
         largest = step->bytes > largest ? step->bytes : largest;
     }
+    loop->largest = largest;
     loop->record = make_record(call, plan, largest <= loop->inline_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE);
     if (largest <= FLAT_BYTES_MAX)
         return loop;
@@ -282,7 +285,8 @@ struct context {
     motetComm_t comm;
     const char *send;
     char *recv;
-    size_t lane_offset;       /* from lane 0 to the lane of this call */
+    size_t lane_offset; /* from lane 0 to the lane of this call */
+    uint64_t seq;
     uint64_t done_before;     /* done word of a rank that is through with the call before */
     uint64_t turn, call_word; /* what `filled` and `call` of this call's slots show */
     struct motet_timing *timing;
@@ -308,7 +312,7 @@ static void publish(const struct context *c, const struct flat_step *step)
     if (step->bytes <= c->loop->inline_bytes)
         copy_line(slot->bytes, from, step->bytes);
     else
-        motet_copy(step->staging + c->lane_offset, from, step->bytes);
+        motet_bypass_stage(c->comm, step->staging + c->lane_offset, from, step->bytes);
     /* release: whoever sees the count sees call, direct and the bytes. */
     atomic_store_explicit(&slot->filled, c->turn | step->lines, memory_order_release);
 }
@@ -339,7 +343,7 @@ static void store(const struct context *c, const struct flat_step *step, struct 
     } else if (step->bytes <= MOTET_INLINE && operands[0].at != to)
         copy_line(to, operands[0].at, step->bytes);
     else if (operands[0].at != to)
-        motet_copy(to, operands[0].at, step->bytes);
+        motet_copy_private(to, operands[0].at, step->bytes);
 }
 
 /* As find, after a look that found nothing; NULL: the peer is late. */
@@ -369,6 +373,7 @@ static bool receive(const struct context *c, const struct flat_step *step, struc
         operands[k].at = find(c, step, &step->sources[s]);
         if (!operands[k].at && !(operands[k].at = await(c, step, &step->sources[s], wait)))
             return false;
+        motet_bypass_look(c->comm, step->sources[s].peer, c->seq, operands[k].at, step->bytes);
         operands[k++].wide = false;
     }
     store(c, step, operands, k);
@@ -415,10 +420,12 @@ motetResult_t motet_flat_run(const struct motet_flat *flat, motetComm_t comm, co
                         .send = send,
                         .recv = recv,
                         .lane_offset = lane * comm->layout.lane_stride,
+                        .seq = ticket->seq,
                         .done_before = motet_done_word(ticket->seq, 0) - 1,
                         .turn = ticket->seq << 32,
                         .call_word = ticket->call_word,
                         .timing = &state->timing};
+    motet_bypass_begin(comm, loop->plan, ticket->seq, loop->largest);
     state->begun = begin(&c, wait, ticket->seq, lane);
     if (!state->begun)
         return motetInProgress;

@@ -86,7 +86,7 @@ static bool ring_write(motetComm_t comm, int peer, const void *bytes, uint64_t l
     size_t ring = motet_layout_ring(&comm->layout, peer);
     const struct motet_peer *to = &comm->peers[peer];
     if (to->mapped) {
-        motet_copy(comm->region + ring + at, bytes, len);
+        motet_copy_shared(comm->region + ring + at, bytes, len);
         atomic_store_explicit(&head(comm, comm->position, peer)->written, end, memory_order_release);
     } else if (!motet_endpoint_put(to->endpoint, to->key, ring + at, bytes, len,
                                    motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, written), end)) {

@@ -85,6 +85,7 @@ struct motet_progress {
     _Atomic uint64_t bytes;                        /* payload of all complete calls and messages: what the caller passed or got */
     _Atomic uint64_t end_ns;                       /* when the last one ended */
     _Atomic uint32_t queued;                       /* operations of streams and groups that have not begun */
+    _Atomic uint64_t cached;                       /* number of the newest collective that was staged through the cache: bypass.h */
     _Alignas(MOTET_LINE) _Atomic uint64_t wait_ns; /* the thread inside waits since then; 0: it does not, or not for long */
     _Atomic int32_t waits_for;                     /* rank + 1; 0: nobody in particular */
 };
@@ -122,6 +123,8 @@ struct motet_control_area {
     _Atomic uint64_t blocked_send;             /* {times32, direct1, position31 + 1}: waits in Send to that position; 0: does not */
     _Atomic int32_t copies_from;               /* position + 1 of the rank from whose buffer it copies a message; 0: of none */
     struct motet_progress progress;
+    _Alignas(MOTET_LINE) _Atomic uint32_t
+        read_price; /* what others' cached lines cost this rank, ps per byte; 0: unknown: bypass.h */
     _Alignas(MOTET_LINE) struct motet_fault_record fault;
     struct motet_card card;
 };

@@ -24,10 +24,10 @@ struct motet_served { /* how far a stream target has been served */
     bool opened; /* the slot's call word has been put */
 };
 
-struct motet_found { /* one operand of the chunk at hand */
-    const char *at;  /* its first element */
-    bool wide;
-    size_t available; /* elements that are there */
+struct motet_found {   /* one operand of the chunk at hand */
+    const char *at;    /* its first element */
+    bool wide, remote; /* remote: in another rank's memory, which its core's cache may still hold */
+    size_t available;  /* elements that are there */
 };
 
 /* How this run executes a step's sending; the same for all tiles. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "bypass.h"
 #include "run.h"
 #include "segment.h"
 #include "steps.h"
@@ -87,6 +88,7 @@ static motetResult_t find_source(const struct action *a, const struct motet_plan
         (const struct motet_slot *)(peer->region + motet_layout_slot(layout, a->lane_index, source->slot));
     uint64_t filled = atomic_load_explicit(&slot->filled, memory_order_acquire), turn = turn_word(run, a->lane->tile);
     out->available = 0;
+    out->remote = false;
     out->wide = a->step->arrives_wide;
     if ((filled & ~0xffffffull) != turn) {
         if ((int32_t)((uint32_t)(filled >> 32) - (uint32_t)run->seq) > 0)
@@ -100,6 +102,7 @@ static motetResult_t find_source(const struct action *a, const struct motet_plan
     if (there <= before)
         return motetSuccess;
     out->available = there - before >= bytes ? len : (there - before) / width(run, out->wide);
+    out->remote = true;
     if (slot->direct) {
         run->reads_direct = true;
         out->at = slot->direct & 1 ? peer->endpoint->segment + (slot->direct >> 1) : (const char *)(uintptr_t)(slot->direct >> 1);
@@ -107,6 +110,7 @@ static motetResult_t find_source(const struct action *a, const struct motet_plan
         out->at = (const char *)slot->bytes;
     } else {
         out->at = peer->region + motet_layout_staging(layout, a->lane_index) + ((size_t)source->stage_at + (size_t)i) * place;
+        motet_bypass_look(run->comm, source->peer, run->seq, out->at, out->available * width(run, out->wide));
     }
     return motetSuccess;
 }
@@ -260,10 +264,13 @@ static void move_piece(const struct action *a, const struct motet_found *from, c
     if (dst && motet_plane_is_wide(a->step->dst) && !from->wide) {
         motet_reduce(&a->run->reduction, dst + first * width(a->run, true), true, &(struct motet_operand){at, false}, 1, n);
     } else if (dst && dst + first * w != at) {
-        motet_copy(dst + first * w, at, n * w);
+        if (from->remote)
+            motet_copy_private(dst + first * w, at, n * w);
+        else
+            motet_copy_shared(dst + first * w, at, n * w);
     }
     if (stage && stage + first * w != at)
-        motet_copy(stage + first * w, at, n * w);
+        motet_bypass_stage(a->run->comm, stage + first * w, at, n * w);
 }
 
 static void combine_piece(const struct action *a, int k, char *dst, char *stage, size_t first, size_t n)
@@ -278,7 +285,7 @@ static void combine_piece(const struct action *a, int k, char *dst, char *stage,
     motet_reduce(&a->run->reduction, to, wide, all, k, n);
     motet_timing_reduced(&a->run->timing, began_ns);
     if (dst && stage)
-        motet_copy(stage + first * width(a->run, wide), to, n * width(a->run, wide));
+        motet_bypass_stage(a->run->comm, stage + first * width(a->run, wide), to, n * width(a->run, wide));
 }
 
 /* Collects the operands of chunk i in position order. *there: elements that all of them have. */
@@ -292,8 +299,9 @@ static motetResult_t collect(const struct action *a, int i, size_t len, int *k, 
     for (int s = 0; s <= step->nsources; s++) {
         for (int p = 0; s == step->local_at && p < step->nsrc; p++) {
             int plane = step->src + p;
-            operands[(*k)++] = (struct motet_found){plane_at(a, plane, motet_span_chunk(step->src_at, i, plan->nchunks)),
-                                                    motet_plane_is_wide(plane), len};
+            operands[(*k)++] = (struct motet_found){.at = plane_at(a, plane, motet_span_chunk(step->src_at, i, plan->nchunks)),
+                                                    .wide = motet_plane_is_wide(plane),
+                                                    .available = len};
         }
         if (s == step->nsources)
             break;

@@ -18,6 +18,7 @@ MOTET_SETTING(ALGO,            "MOTET_ALGO",            STRING, 0, 0, "", "", tr
 MOTET_SETTING(PROTO,           "MOTET_PROTO",           STRING, 0, 0, "", "", true, "Protocols: LL, Simple, Direct; LL128 is read as LL.")
 MOTET_SETTING(BUFFSIZE,        "MOTET_BUFFSIZE",        SIZE, 65536, 1073741824, "1M", "bytes", true, "Staging of one lane of one rank: the most that is in flight at once.")
 MOTET_SETTING(NCHANNELS,       "MOTET_NCHANNELS",       INT, 1, 64, "2", "", true, "Lanes per communicator: tiles in flight at once.")
+MOTET_SETTING(CACHE_BYPASS,    "MOTET_CACHE_BYPASS",    INT, -1, 1, "-1", "", false, "Staging by streaming stores, past the cache: 1 always, 0 never, -1 where it is measured to be faster.")
 MOTET_SETTING(MIN_NCHANNELS,   "MOTET_MIN_NCHANNELS",   INT, 1, 64, "1", "", true, "Lower bound on lanes per communicator.")
 MOTET_SETTING(MAX_NCHANNELS,   "MOTET_MAX_NCHANNELS",   INT, 1, 64, "64", "", true, "Upper bound on lanes per communicator.")
 MOTET_SETTING(EAGER,           "MOTET_EAGER",           SIZE, 0, 1048576, "16K", "bytes", true, "Sends up to this size do not wait for the receiver.")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies into lines that another core has read. There `rep movsb` takes ownership of whole lines without reading them first, which
+ * Copies from and to lines that other cores use, too. Into lines that another core has read, `rep movsb` takes ownership of whole lines without reading them first, which
  * vector stores cannot: 1.6 to 2.6 times faster on the machines measured. Below a kilobyte its start-up costs more than it saves.
  *
  * Order: stores of one `rep movsb` may become visible in any order among themselves, but all of them before any later store of
@@ -19,9 +19,13 @@
 
 #if defined(__x86_64__) && !defined(SANITIZED)
 #include <cpuid.h>
+#include <emmintrin.h>
 
 /* Bytes from which `rep movsb` pays. */
 #define STRING_COPY_MIN 1024
+
+/* Up to here motet_copy_private is a loop of its own: what is larger does not lie in caches. */
+#define LOOP_COPY_MAX (512 * 1024)
 
 enum { UNKNOWN, SLOW, FAST };
 
@@ -44,7 +48,7 @@ static bool string_copy_is_fast(void)
     return known == FAST;
 }
 
-void motet_copy(void *dst, const void *src, size_t len)
+void motet_copy_shared(void *dst, const void *src, size_t len)
 {
     if (len >= STRING_COPY_MIN && string_copy_is_fast())
         __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
@@ -52,11 +56,71 @@ void motet_copy(void *dst, const void *src, size_t len)
         memcpy(dst, src, len);
 }
 
+/* A plain loop: memcpy would take `rep movsb`, which is up to 2.5 times slower where the source lies in another core's cache. */
+void motet_copy_private(void *dst, const void *src, size_t len)
+{
+    char *to = dst;
+    const char *from = src;
+    if (len > LOOP_COPY_MAX) {
+        memcpy(dst, src, len);
+        return;
+    }
+    for (; len >= 64; len -= 64, to += 64, from += 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32));
+        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+        _mm_storeu_si128((__m128i *)(void *)to, a);
+        _mm_storeu_si128((__m128i *)(void *)(to + 16), b);
+        _mm_storeu_si128((__m128i *)(void *)(to + 32), c);
+        _mm_storeu_si128((__m128i *)(void *)(to + 48), d);
+    }
+    memcpy(to, from, len);
+}
+
+void motet_copy_past_cache(void *dst, const void *src, size_t len)
+{
+    char *to = dst;
+    const char *from = src;
+    for (; len >= 64; len -= 64, to += 64, from += 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32));
+        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+        _mm_stream_si128((__m128i *)(void *)to, a);
+        _mm_stream_si128((__m128i *)(void *)(to + 16), b);
+        _mm_stream_si128((__m128i *)(void *)(to + 32), c);
+        _mm_stream_si128((__m128i *)(void *)(to + 48), d);
+    }
+    memcpy(to, from, len);
+    _mm_sfence(); /* streaming stores are ordered by nothing else, not even by a release store */
+}
+
+bool motet_copy_can_pass_cache(void)
+{
+    return true;
+}
+
 #else
 
-void motet_copy(void *dst, const void *src, size_t len)
+void motet_copy_shared(void *dst, const void *src, size_t len)
 {
     memcpy(dst, src, len);
+}
+
+void motet_copy_private(void *dst, const void *src, size_t len)
+{
+    memcpy(dst, src, len);
+}
+
+void motet_copy_past_cache(void *dst, const void *src, size_t len)
+{
+    memcpy(dst, src, len);
+}
+
+bool motet_copy_can_pass_cache(void)
+{
+    return false;
 }
 
 #endif

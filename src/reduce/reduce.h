@@ -61,8 +61,18 @@ void motet_reduce(const struct motet_reduction *reduction, void *dst, bool dst_w
  * dst may equal src. Defined for every dtype on which sum is defined. */
 void motet_premultiply(motetDataType_t dtype, void *dst, const void *src, const void *scalar, size_t n);
 
-/* Copies for shared lines: `rep movsb` where CPUID says it is fast and len pays, else memcpy. */
-void motet_copy(void *dst, const void *src, size_t len);
+/* Copies to lines that other cores have read: `rep movsb` where CPUID says it is fast and len pays, else memcpy. */
+void motet_copy_shared(void *dst, const void *src, size_t len);
+
+/* Copies from lines that another core's cache may hold, to lines that only this core uses. */
+void motet_copy_private(void *dst, const void *src, size_t len);
+
+/* Copies past this core's cache, by streaming stores: what the next reader finds lies in memory. dst is 16-byte aligned. Ordered before later
+ * stores. */
+void motet_copy_past_cache(void *dst, const void *src, size_t len);
+
+/* Whether this machine has such stores; else motet_copy_past_cache is a plain copy. */
+bool motet_copy_can_pass_cache(void);
 
 /* Name of the instruction set in use: "base", "avx2", "avx512", "neon". Chosen once, capped by MOTET_ISA. */
 const char *motet_reduce_isa(void);
