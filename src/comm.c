@@ -30,7 +30,7 @@
 #include "timing.h"
 #include "tune.h"
 
-#define PROTOCOL_VERSION 1 /* of everything ranks exchange; ranks of different versions refuse each other */
+#define PROTOCOL_VERSION 2 /* of everything ranks exchange; ranks of different versions refuse each other */
 
 /* First exchange. The settings text follows. */
 struct introduction {

@@ -80,7 +80,8 @@ struct motet_ledger;           /* ledger.c */
 
 /* How this rank stages, and what it knows of others' lines: bypass.h. */
 struct motet_bypass {
-    bool on;              /* this call's messages go past the cache */
+    bool on, chosen; /* this call's messages go past the cache; what was chosen for call `seq` */
+    uint64_t seq;
     uint32_t since_retry; /* calls past the cache since one went through it */
     uint32_t prices[3];   /* the last probes */
     uint32_t nprobes;
@@ -128,6 +129,7 @@ struct motetComm {
     int nplans;
     struct motet_tuner *tuner;
     struct motet_pair *pairs;                    /* point to point state by position (p2p.c); allocated on first use */
+    bool messages_broken;                        /* a batch of messages failed: rings may end in half a message */
     struct motet_batch *batches;                 /* active, in the order in which they began */
     struct motet_unmatched_answer *wait_answers; /* what remote ranks said last, by position; under peers_lock; NULL: never asked */
     uint64_t block_count;                        /* sends that were announced as blocked so far */

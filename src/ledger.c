@@ -19,6 +19,7 @@
 
 #define TICK_NS    MOTET_CLOCK_PERIOD_NS
 #define ACCOUNT_NS 1000000000ull /* between two accounts that a rank writes while it makes calls */
+#define LOCK_TRIES 100           /* of a millisecond each, at exit */
 #define FINISH_NS  5000000000ull /* rank 0 waits so long for the last accounts of the others */
 
 struct motet_ledger {
@@ -106,7 +107,7 @@ static void look_after(struct motet_ledger *ledger, uint64_t now_ns)
     motet_timing_work_out(ledger->comm);
     if (ledger->job == ledger && now_ns - ledger->accounted_ns >= ACCOUNT_NS) {
         ledger->accounted_ns = now_ns;
-        show_account(ledger, false);
+        show_account(ledger, ledger->finished);
     }
 }
 
@@ -268,7 +269,8 @@ motetResult_t motet_ledger_step(motetComm_t comm)
     struct motet_ledger *job = comm->ledger ? comm->ledger->job : NULL;
     if (job) {
         add_up(job, &account);
-        uint64_t length = now - job->step_ns, so_far = exposed(&account), spent = so_far - job->step_exposed_ns;
+        uint64_t length = now - job->step_ns, so_far = exposed(&account),
+                 spent = so_far > job->step_exposed_ns ? so_far - job->step_exposed_ns : 0;
         struct motet_account *sum = &job->closed;
         sum->steps++;
         sum->step_ns += length;
@@ -382,7 +384,7 @@ static void show_all(struct motet_ledger *job)
         if (ledger->id == job->id)
             ledger->compared = motet_account_compare(ledger->comm, ledger->compared);
         if (ledger->id == job->id && ledger->job == ledger)
-            show_account(ledger, ledger == job);
+            show_account(ledger, ledger == job || ledger->finished);
     }
 }
 
@@ -528,11 +530,24 @@ void motet_ledger_find(const char *region, void (*look)(void *context, motetComm
 
 /* ---- A program that ends without destroying its communicators ---- */
 
+/* The service thread holds the lock for moments; whoever holds it for longer may be stuck. */
+static bool lock_briefly(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int tries = 0;
+    while (pthread_mutex_trylock(&lock) != 0) {
+        if (++tries > LOCK_TRIES)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static void at_exit(void)
 {
     motetComm_t jobs[64];
     int n = 0;
-    if (motet_process_check_fork() != motetSuccess || pthread_mutex_trylock(&lock) != 0)
+    if (motet_process_check_fork() != motetSuccess || !lock_briefly())
         return; /* a child of fork; or another thread is busy here and will not be stopped */
     for (struct motet_ledger *ledger = ledgers; ledger && n < 64; ledger = ledger->next)
         if (is_unfinished_job(ledger))

@@ -23,13 +23,15 @@
 
 #define CYCLE_LOOK_NS (150 * 1000 * 1000ull) /* a send that finds no room this long looks for a cycle, twice */
 
+#define INSIDE_MAX (MOTET_LINE - 24)
+
 /* In front of each message in the ring. */
 struct header {
     uint64_t bytes;
     int32_t tag;
     uint32_t dtype;
-    uint64_t direct; /* 0: bytes follow. Else address << 1, or segment offset << 1 | 1 */
-    char reserved[MOTET_LINE - 24];
+    uint64_t direct;         /* 0: bytes follow. Else address << 1, or segment offset << 1 | 1 */
+    char inside[INSIDE_MAX]; /* all of a message that fits */
 };
 
 /* A message that came before anybody asked for it. */
@@ -41,6 +43,7 @@ struct unexpected {
 
 struct motet_pair {
     uint64_t sent;       /* bytes put into my ring to this peer */
+    uint64_t taken_seen; /* of them, those that the peer was seen to have taken */
     uint64_t consumed;   /* bytes taken from this peer's ring to me */
     uint64_t told_taken; /* stream peers: value of `taken` they know */
     /* The message at the head of the ring, once its header has been read. */
@@ -64,12 +67,17 @@ static uint64_t lines(uint64_t bytes)
     return (bytes + MOTET_LINE - 1) / MOTET_LINE * MOTET_LINE;
 }
 
-/* Bytes of my ring to `peer` that are free. */
-static uint64_t room(motetComm_t comm, int peer)
+/* Bytes of my ring to `peer` that are free, as far as they have to be known: the peer's word is only looked at when fewer than `wanted` are
+ * known to be, since each look fetches a line that the peer has written. */
+static uint64_t room(motetComm_t comm, int peer, uint64_t wanted)
 {
+    struct motet_pair *pair = &comm->pairs[peer];
+    uint64_t known = comm->layout.ring_bytes - (pair->sent - pair->taken_seen);
+    if (known >= wanted)
+        return known;
     /* acquire: the receiver has read what it says it took; only then is it overwritten. */
-    uint64_t taken = atomic_load_explicit(&head(comm, peer, comm->position)->taken, memory_order_acquire);
-    return comm->layout.ring_bytes - (comm->pairs[peer].sent - taken);
+    pair->taken_seen = atomic_load_explicit(&head(comm, peer, comm->position)->taken, memory_order_acquire);
+    return comm->layout.ring_bytes - (pair->sent - pair->taken_seen);
 }
 
 /* Bytes of peer's ring to me that are there and not consumed. */
@@ -78,7 +86,15 @@ static uint64_t arrived(motetComm_t comm, int peer)
     return atomic_load_explicit(&head(comm, peer, comm->position)->written, memory_order_acquire) - comm->pairs[peer].consumed;
 }
 
-/* Copies len bytes into my ring to `peer` at its end (at most `room`), padded to lines, and tells the peer. False: a stream had no room. */
+/* Tells a peer that maps it how far my ring is filled. */
+static void show_written(motetComm_t comm, int peer)
+{
+    /* release: whoever sees the count sees the bytes. */
+    atomic_store_explicit(&head(comm, comm->position, peer)->written, comm->pairs[peer].sent, memory_order_release);
+}
+
+/* Copies len bytes into my ring to `peer` at its end (at most `room`), padded to lines, and tells the peer, unless it maps the ring: then
+ * show_written does. False: a stream had no room. */
 static bool ring_write(motetComm_t comm, int peer, const void *bytes, uint64_t len)
 {
     struct motet_pair *pair = &comm->pairs[peer];
@@ -87,7 +103,6 @@ static bool ring_write(motetComm_t comm, int peer, const void *bytes, uint64_t l
     const struct motet_peer *to = &comm->peers[peer];
     if (to->mapped) {
         motet_copy_shared(comm->region + ring + at, bytes, len);
-        atomic_store_explicit(&head(comm, comm->position, peer)->written, end, memory_order_release);
     } else if (!motet_endpoint_put(to->endpoint, to->key, ring + at, bytes, len,
                                    motet_layout_ring_head(&comm->layout, peer) + offsetof(struct motet_ring_head, written), end)) {
         return false;
@@ -136,8 +151,9 @@ static uint64_t direct_address(motetComm_t comm, const struct motet_transfer *me
     return to->same_process ? (uint64_t)(uintptr_t)message->buf << 1 : 0;
 }
 
-/* The ring wraps at line borders, so a header never does; payload is cut at the end of the ring. Returns whether all is sent. */
-static bool send_some(motetComm_t comm, struct motet_transfer *message, bool *moved)
+/* The ring wraps at line borders, so a header never does; payload is cut at the end of the ring. Returns whether all is sent. A peer that
+ * maps the ring is told by the caller of the first bytes, together with the header. */
+static bool put_some(motetComm_t comm, struct motet_transfer *message, bool *moved)
 {
     struct motet_pair *pair = &comm->pairs[message->peer];
     if (message->wait_until)
@@ -148,17 +164,21 @@ static bool send_some(motetComm_t comm, struct motet_transfer *message, bool *mo
                                 .tag = message->tag,
                                 .dtype = (uint32_t)message->dtype,
                                 .direct = direct_address(comm, message)};
-        if (room(comm, message->peer) < sizeof header || !ring_write(comm, message->peer, &header, sizeof header))
+        bool fits = message->bytes <= INSIDE_MAX;
+        if (fits && message->bytes > 0)
+            memcpy(header.inside, message->buf, message->bytes);
+        if (room(comm, message->peer, sizeof header) < sizeof header || !ring_write(comm, message->peer, &header, sizeof header))
             return false;
         message->begun = *moved = true;
-        if (header.direct) {
+        message->moved = fits ? message->bytes : 0;
+        if (header.direct)
             message->wait_until = pair->sent;
-            return false;
-        }
     }
+    if (message->wait_until)
+        return false;
     while (message->moved < message->bytes) {
-        uint64_t free_bytes = room(comm, message->peer), at = pair->sent & (comm->layout.ring_bytes - 1),
-                 n = message->bytes - message->moved;
+        uint64_t free_bytes = room(comm, message->peer, lines(message->bytes - message->moved)),
+                 at = pair->sent & (comm->layout.ring_bytes - 1), n = message->bytes - message->moved;
         if (n > comm->layout.ring_bytes - at)
             n = comm->layout.ring_bytes - at;
         if (n > MOTET_PUT_MAX)
@@ -169,8 +189,20 @@ static bool send_some(motetComm_t comm, struct motet_transfer *message, bool *mo
             return false;
         message->moved += n;
         *moved = true;
+        if (message->moved < message->bytes && comm->peers[message->peer].mapped)
+            show_written(comm, message->peer); /* the peer may take these meanwhile */
     }
     return true;
+}
+
+static bool send_some(motetComm_t comm, struct motet_transfer *message, bool *moved)
+{
+    const struct motet_pair *pair = &comm->pairs[message->peer];
+    uint64_t before = pair->sent;
+    bool done = put_some(comm, message, moved);
+    if (pair->sent != before && comm->peers[message->peer].mapped)
+        show_written(comm, message->peer);
+    return done;
 }
 
 /* ---- Receiving ---- */
@@ -285,9 +317,11 @@ static motetResult_t store_unexpected(motetComm_t comm, int peer)
 {
     struct motet_pair *pair = &comm->pairs[peer];
     struct unexpected *entry = pair->header.bytes <= SIZE_MAX / 2 ? malloc(sizeof *entry + pair->header.bytes) : NULL;
-    if (!entry)
-        return motet_fail(motetSystemError, "out of memory for an unexpected message of %" PRIu64 " bytes from rank %d",
-                          pair->header.bytes, comm->peers[peer].rank);
+    if (!entry) {
+        motet_fail(motetSystemError, "out of memory for an unexpected message of %" PRIu64 " bytes from rank %d",
+                   pair->header.bytes, comm->peers[peer].rank);
+        return motet_comm_fault(comm, motetSystemError);
+    }
     entry->next = NULL;
     entry->header = pair->header;
     if (pair->last)
@@ -336,6 +370,10 @@ static motetResult_t move_message(motetComm_t comm, int peer, bool *stuck, bool 
     char *to = pair->into ? pair->into->buf : pair->storing->bytes;
     if (pair->header.direct) {
         TRY(copy_direct(comm, peer, &pair->header, to));
+        pair->got = pair->header.bytes;
+    } else if (pair->header.bytes <= INSIDE_MAX) {
+        if (pair->header.bytes > 0)
+            memcpy(to, pair->header.inside, pair->header.bytes);
         pair->got = pair->header.bytes;
     }
     while (pair->got < pair->header.bytes) {
@@ -602,10 +640,22 @@ static void leave(struct motet_batch *batch)
         *link = batch->next;
 }
 
+static bool any_is_patient(const struct motetComm *comm)
+{
+    bool any = false;
+    for (const struct motet_batch *batch = comm->batches; batch; batch = batch->next)
+        any |= batch->patient;
+    return any;
+}
+
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
 {
     const struct motet_transfer *blocked = NULL;
     bool receives = false;
+    if (batch->comm->messages_broken) {
+        TRY(motet_comm_check(batch->comm));
+        return motet_fail(motetSystemError, "an earlier message of communicator %s failed half way", batch->comm->options.name);
+    }
     for (struct motet_batch *each = batch->comm->batches == batch ? batch : NULL; each; each = each->next)
         TRY(progress_one(each, &blocked, &receives, moved));
     if (*moved)
@@ -616,7 +666,7 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
         leave(batch);
         return motetSuccess;
     }
-    if (*moved || !blocked || receives || batch->patient)
+    if (*moved || !blocked || receives || any_is_patient(batch->comm))
         unblock(batch);
     else
         TRY(look_for_cycle(batch, blocked));
@@ -652,7 +702,10 @@ void motet_batch_end(struct motet_batch *batch)
         }
     if (batch->comm && batch->comm->pairs)
         for (int p = 0; p < batch->comm->nranks; p++)
-            batch->comm->pairs[p].into = NULL; /* the communicator is broken: nothing more is received into the caller's memory */
+            if (batch->comm->pairs[p].into && batch->comm->pairs[p].into->batch == batch)
+                batch->comm->pairs[p].into = NULL; /* nothing more is received into the caller's memory */
+    if (batch->comm)
+        batch->comm->messages_broken = true; /* rings may end in half a message */
     if (batch->announced)
         unblock(batch);
     if (batch->comm)

@@ -151,7 +151,7 @@ static bool may_start(const struct motet_op *op)
         return false;
     pthread_mutex_lock(&comm->queue_lock);
     const struct motet_op *before = atomic_load(&comm->queue_first);
-    while (before && before != op && before->on_stream && !before->call && before->started)
+    while (before && before != op && !before->call && before->on_stream && before->started)
         before = before->next;
     pthread_mutex_unlock(&comm->queue_lock);
     return before == op;
@@ -236,6 +236,7 @@ void motet_op_progress(struct motet_op *op, bool *moved)
     bool mine = false;
     if (!op->started && !may_start(op))
         return;
+    mine = !op->started; /* to start is to move */
     motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
     if (result == motetSuccess && op->call)
         result = motet_engine_progress(op->run, &mine);
@@ -252,7 +253,7 @@ void motet_op_progress(struct motet_op *op, bool *moved)
         complete(op, result);
 }
 
-void motet_op_describe(void *context, char *text, size_t len)
+static void op_describe(void *context, char *text, size_t len)
 {
     struct motet_op *op = context;
     if (!op->started)
@@ -263,7 +264,7 @@ void motet_op_describe(void *context, char *text, size_t len)
         motet_batch_describe(&op->batch, text, len);
 }
 
-bool motet_op_needs(void *context, motetComm_t comm, int position)
+static bool op_needs(void *context, motetComm_t comm, int position)
 {
     struct motet_op *op = context;
     if (!op->started || op->result != motetInProgress)
@@ -273,20 +274,20 @@ bool motet_op_needs(void *context, motetComm_t comm, int position)
 
 /* ---- Driving ---- */
 
-static int distinct_comms(struct motet_op *const ops[], int n, motetComm_t *comms)
+int motet_driven_comms(const struct motet_driven *driven, motetComm_t *comms)
 {
     int count = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < driven->n; i++) {
         int c = 0;
-        while (c < count && comms[c] != ops[i]->comm)
+        while (c < count && comms[c] != driven->ops[i]->comm)
             c++;
         if (c == count)
-            comms[count++] = ops[i]->comm;
+            comms[count++] = driven->ops[i]->comm;
     }
     return count;
 }
 
-int motet_op_whom(void *context, motetComm_t comm)
+static int op_whom(void *context, motetComm_t comm)
 {
     struct motet_op *op = context;
     if (!op->started || op->result != motetInProgress)
@@ -294,7 +295,7 @@ int motet_op_whom(void *context, motetComm_t comm)
     return op->call ? motet_engine_whom(op->run, comm) : motet_batch_whom(&op->batch, comm);
 }
 
-const struct motet_transfer *motet_op_message(void *context, motetComm_t comm, int position)
+static const struct motet_transfer *op_message(void *context, motetComm_t comm, int position)
 {
     struct motet_op *op = context;
     if (!op->started || op->result != motetInProgress || op->call)
@@ -302,44 +303,40 @@ const struct motet_transfer *motet_op_message(void *context, motetComm_t comm, i
     return motet_batch_message(&op->batch, comm, position);
 }
 
-struct driven {
-    struct motet_op *const *ops;
-    int n;
-};
-
 static void describe_first(void *context, char *text, size_t len)
 {
-    const struct driven *driven = context;
-    for (int i = 0; i < driven->n; i++)
-        if (driven->ops[i]->result == motetInProgress) {
-            motet_op_describe(driven->ops[i], text, len);
-            return;
-        }
+    const struct motet_driven *driven = context;
+    for (int started = 1; started >= 0; started--)
+        for (int i = 0; i < driven->n; i++)
+            if (driven->ops[i]->result == motetInProgress && driven->ops[i]->started == (started == 1)) {
+                op_describe(driven->ops[i], text, len);
+                return;
+            }
 }
 
 static bool any_needs(void *context, motetComm_t comm, int position)
 {
-    const struct driven *driven = context;
+    const struct motet_driven *driven = context;
     for (int i = 0; i < driven->n; i++)
-        if (motet_op_needs(driven->ops[i], comm, position))
+        if (op_needs(driven->ops[i], comm, position))
             return true;
     return false;
 }
 
 static int first_whom(void *context, motetComm_t comm)
 {
-    const struct driven *driven = context;
+    const struct motet_driven *driven = context;
     for (int i = 0; i < driven->n; i++)
-        if (driven->ops[i]->comm == comm && driven->ops[i]->result == motetInProgress)
-            return motet_op_whom(driven->ops[i], comm);
+        if (driven->ops[i]->comm == comm && driven->ops[i]->started && driven->ops[i]->result == motetInProgress)
+            return op_whom(driven->ops[i], comm);
     return -1;
 }
 
 static const struct motet_transfer *first_message(void *context, motetComm_t comm, int position)
 {
-    const struct driven *driven = context;
+    const struct motet_driven *driven = context;
     for (int i = 0; i < driven->n; i++) {
-        const struct motet_transfer *message = motet_op_message(driven->ops[i], comm, position);
+        const struct motet_transfer *message = op_message(driven->ops[i], comm, position);
         if (message)
             return message;
     }
@@ -347,7 +344,7 @@ static const struct motet_transfer *first_message(void *context, motetComm_t com
 }
 
 /* Progresses all that are not complete. Returns whether all are. */
-static bool progress_all(const struct driven *driven, bool *moved)
+static bool progress_all(const struct motet_driven *driven, bool *moved)
 {
     bool all = true;
     for (int i = 0; i < driven->n; i++) {
@@ -358,16 +355,17 @@ static bool progress_all(const struct driven *driven, bool *moved)
     return all;
 }
 
+const struct motet_waiting motet_driven_waiting = {
+    .describe = describe_first, .needs = any_needs, .whom = first_whom, .message = first_message};
+
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
 {
-    static const struct motet_waiting waiting = {
-        .describe = describe_first, .needs = any_needs, .whom = first_whom, .message = first_message};
-    struct driven driven = {ops, n};
+    struct motet_driven driven = {ops, n};
     struct motet_wait wait;
     motetComm_t few[8], *many = n > 8 ? calloc((size_t)n, sizeof(motetComm_t)) : NULL, *comms = many ? many : few;
     motetResult_t result = motetSuccess;
     /* Without memory for all, the wait sleeps for the first eight communicators' peers; the others are looked at every 100 ms. */
-    motet_wait_begin(&wait, comms, distinct_comms(ops, many || n <= 8 ? n : 8, comms));
+    motet_wait_begin(&wait, comms, motet_driven_comms(&(struct motet_driven){ops, many || n <= 8 ? n : 8}, comms));
     for (;;) {
         bool moved = false;
         if (progress_all(&driven, &moved))
@@ -375,7 +373,7 @@ motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
         if (moved)
             motet_wait_progressed(&wait);
         else
-            (void)motet_wait_pause(&wait, &waiting, &driven); /* an error is on its communicator: progress finds it */
+            (void)motet_wait_pause(&wait, &motet_driven_waiting, &driven); /* an error is on its communicator: progress finds it */
     }
     motet_wait_end(&wait);
     free(many);

@@ -44,11 +44,17 @@ void motet_queue_append(struct motet_op *op);
 /* Advances an operation if it is its turn; sets op->result and leaves the queue when it is complete. */
 void motet_op_progress(struct motet_op *op, bool *moved);
 
-/* What a wait asks about an operation (comm.h). */
-void motet_op_describe(void *op, char *text, size_t len);
-bool motet_op_needs(void *op, motetComm_t comm, int position);
-int motet_op_whom(void *op, motetComm_t comm);
-const struct motet_transfer *motet_op_message(void *op, motetComm_t comm, int position);
+/* Operations of one thread that are driven together. */
+struct motet_driven {
+    struct motet_op *const *ops;
+    int n;
+};
+
+/* Their communicators, each once; returns how many. comms has room for n. */
+int motet_driven_comms(const struct motet_driven *driven, motetComm_t *comms);
+
+/* What a wait asks about them (comm.h); the context is a struct motet_driven. */
+extern const struct motet_waiting motet_driven_waiting;
 
 /* Drives appended operations to their end on the calling thread. Returns the first error. */
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);

@@ -56,8 +56,8 @@ static struct {
     uint64_t generation;  /* of the progress thread; an older one ends */
     motetStream_t streams;
     int nstreams;
-    uint64_t submitted; /* items ever */
-    motetComm_t comm;   /* the progress thread waits in it */
+    uint64_t submitted;          /* items ever */
+    const struct waiter *waiter; /* of the progress thread; NULL: it does not wait */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 /* ---- Items. The lock is held. ---- */
@@ -121,8 +121,16 @@ static void pop(motetStream_t stream)
 
 /* ---- The progress thread ---- */
 
-/* Progresses the operations of an item. Returns whether all are complete; *waiting: the first that is not. */
-static bool progress_ops(struct item *item, bool *moved, struct motet_op **waiting)
+#define WAITING_MAX 32
+
+/* Operations at the heads of streams that are not complete. Those beyond the limit are looked at ten times a second. */
+struct waiting {
+    struct motet_op *ops[WAITING_MAX];
+    int n;
+};
+
+/* Progresses the operations of an item. Returns whether all are complete; those that are not go to `waiting`. */
+static bool progress_ops(struct item *item, bool *moved, struct waiting *waiting)
 {
     bool all_complete = true;
     for (int i = 0; i < item->nops; i++) {
@@ -131,7 +139,8 @@ static bool progress_ops(struct item *item, bool *moved, struct motet_op **waiti
             motet_op_progress(op, moved);
         if (op->result == motetInProgress) {
             all_complete = false;
-            *waiting = *waiting ? *waiting : op;
+            if (waiting->n < WAITING_MAX)
+                waiting->ops[waiting->n++] = op;
         } else if (op->result != motetSuccess && !item->error) {
             item->error = op->result;
             snprintf(item->text, sizeof item->text, "%s", motet_error_text());
@@ -146,8 +155,8 @@ static void free_ops(struct item *item)
         motet_op_free(item->ops[i]);
 }
 
-/* Works on the head of a stream. Called and returns with the lock held; gives it up while it works. *waiting: the operation that waits. */
-static void work_on(motetStream_t stream, bool *moved, struct motet_op **waiting)
+/* Works on the head of a stream. Called and returns with the lock held; gives it up while it works. */
+static void work_on(motetStream_t stream, bool *moved, struct waiting *waiting)
 {
     struct item *item = stream->first;
     if (item->kind == ITEM_WAIT && (int64_t)(item->event->done - item->ticket) < 0)
@@ -172,10 +181,10 @@ static void work_on(motetStream_t stream, bool *moved, struct motet_op **waiting
 }
 
 /* One look at all streams. Returns whether any has work. The lock is held. */
-static bool work_on_all(bool *moved, struct motet_op **waiting)
+static bool work_on_all(bool *moved, struct waiting *waiting)
 {
     bool any = false;
-    *waiting = NULL;
+    waiting->n = 0;
     for (motetStream_t stream = all.streams; stream; stream = stream->next) {
         if (!stream->first)
             continue;
@@ -188,64 +197,77 @@ static bool work_on_all(bool *moved, struct motet_op **waiting)
 /* What one progress thread waits in; a new thread may start while an older one ends. */
 struct waiter {
     struct motet_wait wait;
-    motetComm_t comm; /* NULL: it does not wait */
+    motetComm_t comms[WAITING_MAX]; /* that it waits in */
+    int ncomms;                     /* 0: it does not wait */
 };
 
-/* The wait is over: the thread lets go of the communicator it waited in. The lock is held. */
+/* The wait is over: the thread lets go of the communicators it waited in. The lock is held. */
 static void end_wait(struct waiter *waiter)
 {
-    if (!waiter->comm)
+    if (waiter->ncomms == 0)
         return;
     motet_wait_end(&waiter->wait);
-    *waiter = (struct waiter){.comm = NULL};
-    all.comm = NULL;
+    waiter->ncomms = 0;
+    all.waiter = NULL;
     pthread_cond_broadcast(&all.done); /* motet_stream_forget */
 }
 
-/* Nothing moved: waits as a caller would, for the first operation that waits. The lock is held on entry and exit. */
-static void wait_for(struct waiter *waiter, struct motet_op *waiting)
+/* Nothing moved: waits as a caller would, for all that wait. The lock is held on entry and exit. */
+static void wait_for(struct waiter *waiter, const struct waiting *waiting)
 {
-    static const struct motet_waiting questions = {
-        .describe = motet_op_describe, .needs = motet_op_needs, .whom = motet_op_whom, .message = motet_op_message};
-    if (waiter->comm != waiting->comm) {
+    motetComm_t comms[WAITING_MAX];
+    struct motet_driven driven = {waiting->ops, waiting->n};
+    int n = motet_driven_comms(&driven, comms);
+    if (n != waiter->ncomms || memcmp(comms, waiter->comms, (size_t)n * sizeof *comms) != 0) {
         end_wait(waiter);
-        waiter->comm = all.comm = waiting->comm;
-        motet_wait_begin(&waiter->wait, &waiter->comm, 1);
+        memcpy(waiter->comms, comms, (size_t)n * sizeof *comms);
+        waiter->ncomms = n;
+        all.waiter = waiter;
+        motet_wait_begin(&waiter->wait, waiter->comms, n);
     }
     uint64_t seen = all.submitted;
     all.asleep = waiter->wait.asleep_announced;
     pthread_mutex_unlock(&all.lock);
-    (void)motet_wait_pause(&waiter->wait, &questions, waiting); /* an error is on the communicator: progress finds it */
+    (void)motet_wait_pause(&waiter->wait, &motet_driven_waiting, &driven); /* an error is on the communicator: progress finds it */
     pthread_mutex_lock(&all.lock);
     all.asleep = false;
     if (all.submitted != seen)
         motet_wait_progressed(&waiter->wait);
 }
 
+/* The lock is held. */
+static bool is_waited_in(motetComm_t comm)
+{
+    for (int i = 0; all.waiter && i < all.waiter->ncomms; i++)
+        if (all.waiter->comms[i] == comm)
+            return true;
+    return false;
+}
+
 void motet_stream_forget(motetComm_t comm)
 {
     pthread_mutex_lock(&all.lock);
-    while (all.comm == comm)
+    while (is_waited_in(comm))
         pthread_cond_wait(&all.done, &all.lock);
     pthread_mutex_unlock(&all.lock);
 }
 
 static void *progress_thread(void *generation)
 {
-    struct waiter waiter = {.comm = NULL};
+    struct waiter waiter = {.ncomms = 0};
+    struct waiting waiting;
     pthread_setname_np(pthread_self(), "motet-progress");
     motet_timing_on_stream();
     pthread_mutex_lock(&all.lock);
     while (all.generation == (uintptr_t)generation) {
         bool moved = false;
-        struct motet_op *waiting;
         bool any = work_on_all(&moved, &waiting);
         if (moved || !any)
             end_wait(&waiter);
         if (!any)
             pthread_cond_wait(&all.work, &all.lock);
-        else if (!moved && waiting)
-            wait_for(&waiter, waiting);
+        else if (!moved && waiting.n > 0)
+            wait_for(&waiter, &waiting);
     }
     end_wait(&waiter);
     pthread_mutex_unlock(&all.lock);
