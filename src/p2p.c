@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/os.h"
+#include "p2p_cycle.h"
 #include "profile.h"
 #include "recorder.h"
 #include "reduce/reduce.h"
@@ -20,8 +20,6 @@
 
 /* Messages from this size on are copied by the receiver straight from the sender's buffer, where it can read it. */
 #define DIRECT_FROM_BYTES (64 * 1024)
-
-#define CYCLE_LOOK_NS (150 * 1000 * 1000ull) /* a send that finds no room this long looks for a cycle, twice */
 
 #define INSIDE_MAX (MOTET_LINE - 24)
 
@@ -80,8 +78,7 @@ static uint64_t room(motetComm_t comm, int peer, uint64_t wanted)
     return comm->layout.ring_bytes - (pair->sent - pair->taken_seen);
 }
 
-/* Bytes of peer's ring to me that are there and not consumed. */
-static uint64_t arrived(motetComm_t comm, int peer)
+uint64_t motet_p2p_arrived(motetComm_t comm, int peer)
 {
     return atomic_load_explicit(&head(comm, peer, comm->position)->written, memory_order_acquire) - comm->pairs[peer].consumed;
 }
@@ -340,7 +337,7 @@ static motetResult_t open_message(motetComm_t comm, int peer, bool *stuck, bool 
     bool waits;
     *stuck = true;
     if (!pair->open) {
-        if (arrived(comm, peer) < sizeof pair->header)
+        if (motet_p2p_arrived(comm, peer) < sizeof pair->header)
             return motetSuccess;
         memcpy(&pair->header, ring_read(comm, peer, &contiguous), sizeof pair->header);
         pair->open = true;
@@ -377,7 +374,7 @@ static motetResult_t move_message(motetComm_t comm, int peer, bool *stuck, bool 
         pair->got = pair->header.bytes;
     }
     while (pair->got < pair->header.bytes) {
-        uint64_t contiguous, there = arrived(comm, peer), n = pair->header.bytes - pair->got;
+        uint64_t contiguous, there = motet_p2p_arrived(comm, peer), n = pair->header.bytes - pair->got;
         const char *from = ring_read(comm, peer, &contiguous);
         n = n > contiguous ? contiguous : n;
         n = n > there ? there / MOTET_LINE * MOTET_LINE : n;
@@ -417,117 +414,6 @@ static motetResult_t receive_from(motetComm_t comm, int peer, bool *moved)
     if (comm->pairs[peer].told_taken != comm->pairs[peer].consumed && !comm->pairs[peer].open)
         tell_taken(comm, peer);
     return motetSuccess;
-}
-
-/* ---- Cycles of waiting sends ---- */
-
-#define BLOCK_DIRECT 0x80000000u /* the message lies in the sender's buffer until the receiver has read it */
-
-/* Tells stream peers the word that this rank shows. False: not all know it yet. */
-static bool tell_block(struct motet_batch *batch)
-{
-    motetComm_t comm = batch->comm;
-    uint64_t word = atomic_load_explicit(&comm->control->blocked_send, memory_order_relaxed);
-    for (; batch->told < comm->nranks; batch->told++) {
-        const struct motet_peer *peer = &comm->peers[batch->told];
-        if (!peer->mapped &&
-            !motet_endpoint_put(peer->endpoint, peer->key, 0, NULL, 0, offsetof(struct motet_control_area, blocked_send), word))
-            return false;
-    }
-    return true;
-}
-
-static void show_block(struct motet_batch *batch, uint64_t word)
-{
-    atomic_store_explicit(&batch->comm->control->blocked_send, word, memory_order_release);
-    batch->told = 0;
-    (void)tell_block(batch); /* the rest later */
-}
-
-static uint64_t block_of(motetComm_t comm, int position)
-{
-    return atomic_load_explicit(&motet_region_control(comm->peers[position].region)->blocked_send, memory_order_acquire);
-}
-
-static int blocked_to(uint64_t word)
-{
-    return (int)(word & ~BLOCK_DIRECT & 0xffffffff) - 1;
-}
-
-/* Whether every rank that says it waits in Send to this one still has to. One whose message was taken may not have run since: what it says
- * is old, and whoever waits for this rank meanwhile is in no cycle. */
-static bool blocks_hold(motetComm_t comm)
-{
-    for (int p = 0; p < comm->nranks; p++) {
-        uint64_t word = block_of(comm, p), there = arrived(comm, p);
-        if (blocked_to(word) == comm->position && (word & BLOCK_DIRECT ? there == 0 : there < comm->layout.ring_bytes))
-            return false;
-    }
-    return true;
-}
-
-/* Follows who waits in Send to whom from this rank. Returns the length of the cycle back to it, 0 if there is none; *sum identifies the
- * state seen, so that two looks can be compared. */
-static int follow_cycle(motetComm_t comm, uint64_t *sum, char *text, size_t len)
-{
-    int at = comm->position, used = 0;
-    *sum = 0;
-    for (int n = 1; n <= comm->nranks; n++) {
-        uint64_t word = block_of(comm, at);
-        int next = blocked_to(word);
-        if (next < 0 || next >= comm->nranks)
-            return 0;
-        *sum = *sum * 31 + word;
-        if (used >= 0 && (size_t)used < len)
-            used += snprintf(text + used, len - (size_t)used, "%srank %d waits in Send to rank %d", n > 1 ? ", " : "",
-                             comm->rank_at[at], comm->rank_at[next]);
-        if (next == comm->position)
-            return n;
-        at = next;
-    }
-    return 0;
-}
-
-/* Takes the word back; what was seen is forgotten. Returns whether all know. */
-static bool unblock(struct motet_batch *batch)
-{
-    if (batch->announced)
-        show_block(batch, 0);
-    batch->announced = false;
-    batch->blocked_since_ns = 0;
-    batch->cycle = 0;
-    return tell_block(batch);
-}
-
-static motetResult_t look_for_cycle(struct motet_batch *batch, const struct motet_transfer *blocked)
-{
-    motetComm_t comm = batch->comm;
-    uint64_t now = motet_now_ns(), sum;
-    char text[400] = "";
-    (void)tell_block(batch);
-    if (batch->blocked_since_ns == 0) {
-        batch->blocked_since_ns = now;
-        batch->looks = 0;
-    }
-    if (now - batch->blocked_since_ns < CYCLE_LOOK_NS * (uint64_t)(batch->looks + 1))
-        return motetSuccess;
-    if (!blocks_hold(comm)) {
-        unblock(batch);
-        return motetSuccess;
-    }
-    if (batch->looks++ == 0) {
-        batch->announced = true;
-        show_block(batch, ++comm->block_count << 32 | (blocked->wait_until ? BLOCK_DIRECT : 0) | (uint32_t)(blocked->peer + 1));
-        return motetSuccess;
-    }
-    int length = follow_cycle(comm, &sum, text, sizeof text);
-    bool same = length > 0 && sum == batch->cycle;
-    batch->cycle = length > 0 ? sum : 0;
-    if (!same)
-        return motetSuccess;
-    motet_fail_quiet(motetInvalidUsage, "comm \"%s\" (%d ranks): deadlock: %s; put sends and receives in one group",
-                     comm->options.name, comm->nranks, text);
-    return motet_comm_fault(comm, motetInvalidUsage);
 }
 
 /* ---- Batches ---- */
@@ -661,15 +547,15 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
     if (*moved)
         motet_comm_wake(batch->comm);
     if (batch->left == 0) { /* not before all know that this rank waits no more: they might take it for part of a cycle later */
-        if (!unblock(batch))
+        if (!motet_cycle_unblock(batch))
             return motetInProgress;
         leave(batch);
         return motetSuccess;
     }
     if (*moved || !blocked || receives || any_is_patient(batch->comm))
-        unblock(batch);
+        motet_cycle_unblock(batch);
     else
-        TRY(look_for_cycle(batch, blocked));
+        TRY(motet_cycle_look(batch, blocked));
     return motetInProgress;
 }
 
@@ -707,7 +593,7 @@ void motet_batch_end(struct motet_batch *batch)
     if (batch->comm)
         batch->comm->messages_broken = true; /* rings may end in half a message */
     if (batch->announced)
-        unblock(batch);
+        motet_cycle_unblock(batch);
     if (batch->comm)
         leave(batch);
 }

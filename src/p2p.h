@@ -65,6 +65,9 @@ const struct motet_transfer *motet_batch_message(void *batch, motetComm_t comm, 
 /* Forgets a batch in any state (after an error or abort). */
 void motet_batch_end(struct motet_batch *batch);
 
+/* Bytes of a peer's ring to this rank that are there and not consumed. */
+uint64_t motet_p2p_arrived(motetComm_t comm, int peer);
+
 /* Frees what the communicator keeps for point to point. */
 void motet_p2p_free(motetComm_t comm);
 
