@@ -11,6 +11,12 @@ static bool nranks_is_power_of_two(const struct motet_shape *shape)
     return (shape->nranks & (shape->nranks - 1)) == 0;
 }
 
+/* Between two ranks the parts take the same way: it is a direct broadcast in two messages. */
+static bool nranks_are_not_two(const struct motet_shape *shape)
+{
+    return shape->nranks != 2;
+}
+
 /* How rows and files call the collectives. */
 enum {
     allreduce = MOTET_ALLREDUCE,

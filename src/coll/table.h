@@ -31,8 +31,8 @@
     ROW(broadcast, binomial,           NONE, EQUAL, NULL, "who has the data serves half of the remaining ranks") \
     ROW(broadcast, chain,              NONE, EQUAL, NULL, "along a line from the root, pipelined") \
     ROW(broadcast, direct,             NONE, EQUAL, NULL, "the root to everybody") \
-    ROW(broadcast, scatter_allgather,  NONE, EQUAL, NULL, "a part to each, who shows it to all (Barnett, van de Geijn 1994)") \
-    ROW(broadcast, double_binary_tree, NONE, EQUAL, NULL, "halves down two trees (Sanders, Speck, Traeff 2009)") \
+    ROW(broadcast, scatter_allgather,  NONE, EQUAL, nranks_are_not_two, "a part to each, who shows it to all (Barnett, van de Geijn 1994)") \
+    ROW(broadcast, double_binary_tree, NONE, EQUAL, nranks_are_not_two, "halves down two trees (Sanders, Speck, Traeff 2009)") \
     ROW(broadcast, hierarchical,       NONE, EQUAL, NULL, "a chain from host to host, shown to each host as it arrives") \
     ROW(allgather, ring,               NONE, ALL_KNOW, NULL, "blocks travel round a ring") \
     ROW(allgather, neighbor,           NONE, ALL_KNOW, NULL, "blocks travel round a ring both ways, half way each") \
