@@ -30,6 +30,7 @@ struct motet_ledger {
     uint64_t compared;        /* samples before this one have been compared */
     uint64_t accounted_ns;    /* when the account was written last */
     bool finished;
+    bool reporting; /* its report is being written, without the lock: it must stay */
     struct motet_ledger *next;
 
     /* Of a job's communicator. */
@@ -40,7 +41,7 @@ struct motet_ledger {
 };
 
 static void install_at_exit(void);
-static void write_report(struct motet_ledger *job);
+static void write_report(motetComm_t comm, uint64_t id);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct motet_ledger *ledgers;
@@ -218,8 +219,14 @@ void motet_ledger_close(motetComm_t comm)
 {
     struct motet_ledger *ledger = comm->ledger;
     if (ledger && comm->rank == 0 && motet_report_wanted())
-        write_report(ledger); /* aborted: with what is known */
+        write_report(comm, comm->id); /* aborted: with what is known */
     pthread_mutex_lock(&lock);
+    while (ledger && ledger->reporting) { /* by a thread that exits */
+        const struct timespec pause = {.tv_nsec = 1000000};
+        pthread_mutex_unlock(&lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&lock);
+    }
     if (ledger) {
         struct motet_ledger **link = &ledgers;
         if (ledger->job && ledger->job != ledger) {
@@ -354,26 +361,40 @@ static bool has_ended(struct motet_ledger *job, int rank)
     return account_of(job, rank, &account) && account.final;
 }
 
-static bool all_have_ended(struct motet_ledger *job)
+/* The job of that communicator, if nobody has finished or closed it: a program may exit while another thread destroys. The lock is held. */
+static struct motet_ledger *unfinished_job(motetComm_t comm, uint64_t id)
+{
+    struct motet_ledger *ledger = find(comm);
+    return ledger && ledger->id == id && is_unfinished_job(ledger) ? ledger : NULL;
+}
+
+static bool all_have_ended(motetComm_t comm, uint64_t id)
 {
     bool all = true;
     pthread_mutex_lock(&lock);
-    for (int r = 0; all && r < job->comm->nranks; r++)
+    struct motet_ledger *job = unfinished_job(comm, id);
+    for (int r = 0; job && all && r < comm->nranks; r++)
         all = has_ended(job, r);
     pthread_mutex_unlock(&lock);
     return all;
 }
 
 /* Once. */
-static void write_report(struct motet_ledger *job)
+static void write_report(motetComm_t comm, uint64_t id)
 {
     pthread_mutex_lock(&lock);
-    struct motet_standing *standings = is_unfinished_job(job) ? stand(job) : NULL;
-    job->finished = true;
+    struct motet_ledger *job = unfinished_job(comm, id);
+    struct motet_standing *standings = job ? stand(job) : NULL;
+    if (job)
+        job->finished = job->reporting = true;
     pthread_mutex_unlock(&lock);
     if (standings)
-        motet_report_write(job->comm, standings);
+        motet_report_write(comm, standings);
     free(standings);
+    pthread_mutex_lock(&lock);
+    if (job)
+        job->reporting = false;
+    pthread_mutex_unlock(&lock);
 }
 
 /* Ranks of this process may be driven by one thread, which destroys them one after the other: they say now what they know. The lock is
@@ -388,24 +409,27 @@ static void show_all(struct motet_ledger *job)
     }
 }
 
-void motet_ledger_finish(motetComm_t comm)
+static void finish(motetComm_t comm, uint64_t id)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    struct motet_ledger *job = comm->ledger;
-    bool reports = comm->rank == 0 && motet_report_wanted();
-    if (!job)
-        return;
     pthread_mutex_lock(&lock);
-    if (is_unfinished_job(job))
+    struct motet_ledger *job = unfinished_job(comm, id);
+    bool reports = job && comm->rank == 0 && motet_report_wanted();
+    if (job) {
         show_all(job);
-    reports = reports && is_unfinished_job(job);
-    job->finished = job->finished || comm->rank != 0;
+        job->finished = comm->rank != 0;
+    }
     pthread_mutex_unlock(&lock);
     uint64_t deadline_ns = motet_now_ns() + FINISH_NS;
-    while (reports && !all_have_ended(job) && motet_now_ns() < deadline_ns)
+    while (reports && !all_have_ended(comm, id) && motet_now_ns() < deadline_ns)
         nanosleep(&pause, NULL);
     if (reports)
-        write_report(job);
+        write_report(comm, id);
+}
+
+void motet_ledger_finish(motetComm_t comm)
+{
+    finish(comm, comm->id);
 }
 
 /* ---- Questions ---- */
@@ -545,16 +569,21 @@ static bool lock_briefly(void)
 
 static void at_exit(void)
 {
-    motetComm_t jobs[64];
+    struct {
+        motetComm_t comm;
+        uint64_t id;
+    } jobs[64];
     int n = 0;
     if (motet_process_check_fork() != motetSuccess || !lock_briefly())
         return; /* a child of fork; or another thread is busy here and will not be stopped */
     for (struct motet_ledger *ledger = ledgers; ledger && n < 64; ledger = ledger->next)
-        if (is_unfinished_job(ledger))
-            jobs[n++] = ledger->comm;
+        if (is_unfinished_job(ledger)) {
+            jobs[n].comm = ledger->comm;
+            jobs[n++].id = ledger->id;
+        }
     pthread_mutex_unlock(&lock);
     for (int i = n - 1; i >= 0; i--)
-        motet_ledger_finish(jobs[i]);
+        finish(jobs[i].comm, jobs[i].id);
 }
 
 static void install_at_exit(void)
