@@ -240,11 +240,15 @@ static motetResult_t predict(const struct motet_tuner *tuner, const struct motet
 
 /* ---- Choice ---- */
 
-/* Cheapest eligible row, the first of equals; -1: none. The price is asked only if there is a choice. */
-static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference, int *best)
+/* Cheapest eligible rows, the first of equals, into rows; -1: none. The price is asked only if there is a choice. times: room for all
+ * sizes, twice. */
+static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
+                          const double *bytes, int nsizes, struct motet_cost_time *times, int *rows)
 {
-    double best_ns = -1, time_ns;
-    *best = -1;
+    struct motet_cost_time *best = times + nsizes;
+    int first = -1, neligible = 0;
+    for (int k = 0; k < nsizes; k++)
+        rows[k] = -1;
     for (int row = 0; row < motet_nalgorithms; row++) {
         const char *reason;
         if (motet_algorithms[row].collective != request->collective)
@@ -252,16 +256,20 @@ static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_req
         TRY(exclude(tuner, request, row, heed_preference, &reason));
         if (reason)
             continue;
-        if (*best < 0) {
-            *best = row;
+        if (++neligible == 1) {
+            first = row;
+            for (int k = 0; k < nsizes; k++)
+                rows[k] = row;
             continue;
         }
-        if (best_ns < 0)
-            TRY(predict(tuner, request, *best, &best_ns));
-        TRY(predict(tuner, request, row, &time_ns));
-        if (time_ns < best_ns) {
-            *best = row;
-            best_ns = time_ns;
+        if (neligible == 2)
+            TRY(predict_classes(tuner, request, first, bytes, nsizes, best));
+        TRY(predict_classes(tuner, request, row, bytes, nsizes, times));
+        for (int k = 0; k < nsizes; k++) {
+            if (times[k].ns >= best[k].ns)
+                continue;
+            rows[k] = row;
+            best[k] = times[k];
         }
     }
     return motetSuccess;
@@ -282,6 +290,16 @@ static motetResult_t fail_for_lack(struct motet_tuner *tuner, const struct motet
     return motet_fail(motetInvalidUsage, "no algorithm for %s on %d ranks on %d hosts with MOTET_ALGO=%s: %s",
                       motet_collective_name(request->collective), tuner->world.nranks, tuner->world.nhosts, algorithms_named(tuner),
                       reasons);
+}
+
+/* A preference that leaves nothing is heeded only where it names algorithms. */
+static motetResult_t pick_or_fail(struct motet_tuner *tuner, const struct motet_tune_request *request, const double *bytes,
+                                  int nsizes, struct motet_cost_time *times, int *rows)
+{
+    TRY(pick(tuner, request, true, bytes, nsizes, times, rows));
+    if (rows[0] < 0 && tuner->preference.kind[request->collective] != MOTET_PREFER_NAMED)
+        TRY(pick(tuner, request, false, bytes, nsizes, times, rows));
+    return rows[0] < 0 ? fail_for_lack(tuner, request) : motetSuccess;
 }
 
 static void log_choice(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row)
@@ -349,41 +367,14 @@ motetResult_t motet_tune_choose(struct motet_tuner *tuner, const struct motet_tu
     const struct choice *choice = find_choice(tuner->choices, tuner->capacity, key);
     int row = choice->row;
     if (!choice->key) {
-        TRY(pick(tuner, request, true, &row));
-        if (row < 0 && tuner->preference.kind[request->collective] != MOTET_PREFER_NAMED)
-            TRY(pick(tuner, request, false, &row));
-        if (row < 0)
-            return fail_for_lack(tuner, request);
+        double bytes = class_bytes(size_class(known_bytes(tuner, request)));
+        struct motet_cost_time times[2];
+        TRY(pick_or_fail(tuner, request, &bytes, 1, times, &row));
         TRY(remember(tuner, key, row));
         log_choice(tuner, request, row);
     }
     *algorithm = tuner->last_algorithm = &motet_algorithms[row];
     tuner->last = *request;
-    return motetSuccess;
-}
-
-/* Cheapest eligible rows, the first of equals, into rows; -1: none. times: room for all sizes, twice. */
-static motetResult_t pick_sizes(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
-                                const double *bytes, int nsizes, struct motet_cost_time *times, int *rows)
-{
-    struct motet_cost_time *best = times + nsizes;
-    for (int k = 0; k < nsizes; k++)
-        rows[k] = -1;
-    for (int row = 0; row < motet_nalgorithms; row++) {
-        const char *reason;
-        if (motet_algorithms[row].collective != request->collective)
-            continue;
-        TRY(exclude(tuner, request, row, heed_preference, &reason));
-        if (reason)
-            continue;
-        TRY(predict_classes(tuner, request, row, bytes, nsizes, times));
-        for (int k = 0; k < nsizes; k++) {
-            if (rows[k] >= 0 && times[k].ns >= best[k].ns)
-                continue;
-            rows[k] = row;
-            best[k] = times[k];
-        }
-    }
     return motetSuccess;
 }
 
@@ -399,12 +390,8 @@ motetResult_t motet_tune_choose_sizes(struct motet_tuner *tuner, const struct mo
         result = motet_fail(motetSystemError, "out of memory for the choice of algorithms");
     for (int k = 0; result == motetSuccess && k < nsizes; k++)
         middles[k] = class_bytes(size_class(bytes[k]));
-    if (result == motetSuccess)
-        result = pick_sizes(tuner, request, true, middles, nsizes, times, rows);
-    if (result == motetSuccess && nsizes > 0 && rows[0] < 0 && tuner->preference.kind[request->collective] != MOTET_PREFER_NAMED)
-        result = pick_sizes(tuner, request, false, middles, nsizes, times, rows);
-    if (result == motetSuccess && nsizes > 0 && rows[0] < 0)
-        result = fail_for_lack(tuner, request);
+    if (result == motetSuccess && nsizes > 0)
+        result = pick_or_fail(tuner, request, middles, nsizes, times, rows);
     for (int k = 0; result == motetSuccess && k < nsizes; k++)
         choices[k] = &motet_algorithms[rows[k]];
     free(times);
