@@ -18,3 +18,14 @@ check()
         failures=$((failures + 1))
     fi
 }
+
+# expect CODE COMMAND...: its exit code; what it prints goes to the files.
+expect()
+{
+    expected=$1
+    shift
+    "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ "$code" -eq "$expected" ] || echo "     exit code $code instead of $expected"
+    [ "$code" -eq "$expected" ]
+}

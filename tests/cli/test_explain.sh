@@ -13,12 +13,9 @@ unset MOTET_ALGO MOTET_DETERMINISTIC
 
 run()
 {
-    expected=$1
+    wanted=$1
     shift
-    timeout 60 "$motet" "$@" >out 2>err </dev/null
-    code=$?
-    [ "$code" -eq "$expected" ] || echo "     exit code $code instead of $expected"
-    [ "$code" -eq "$expected" ]
+    expect "$wanted" timeout 60 "$motet" "$@" </dev/null
 }
 
 has() { grep -qE -- "$1" "$2"; }

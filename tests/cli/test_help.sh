@@ -12,12 +12,9 @@ trap 'rm -rf "$work"' EXIT
 
 run()
 {
-    expected=$1
+    wanted=$1
     shift
-    "$@" >"$work/out" 2>"$work/err"
-    code=$?
-    [ "$code" -eq "$expected" ] || echo "     exit code $code instead of $expected"
-    [ "$code" -eq "$expected" ]
+    expect "$wanted" "$@"
 }
 
 has() { grep -q -- "$1" "$work/$2"; }

@@ -12,12 +12,9 @@ trap 'rm -rf "$work"' EXIT
 
 run() # run EXPECTED_CODE ARGUMENTS...
 {
-    expected=$1
+    wanted=$1
     shift
-    timeout 60 "$motet" run "$@" >"$work/out" 2>"$work/err"
-    code=$?
-    [ "$code" -eq "$expected" ] || echo "     exit code $code instead of $expected"
-    [ "$code" -eq "$expected" ]
+    expect "$wanted" timeout 60 "$motet" run "$@"
 }
 
 has() { grep -q -- "$1" "$work/$2"; }

@@ -19,12 +19,9 @@ name=status-test-$$
 
 run()
 {
-    expected=$1
+    wanted=$1
     shift
-    timeout 60 "$@" >out 2>err
-    code=$?
-    [ "$code" -eq "$expected" ] || echo "     exit code $code instead of $expected"
-    [ "$code" -eq "$expected" ]
+    expect "$wanted" timeout 60 "$@"
 }
 
 has() { grep -q -- "$1" "$2"; }
