@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Follows who waits for whom, from this rank on: ranks that share memory show it in their regions, others are asked, a step further with each
  * look. Only waits that have lasted count, and only circles in which a lone Recv takes part: a circle of collectives, or a Send and its Recv,
- * is a connection that does not move, and a group waits for several ranks at once. */
+ * is a connection that does not move, and a group, or several streams, wait for several ranks at once. */
 #include "circle.h"
 
 #include <stdio.h>
@@ -13,25 +13,30 @@
 
 #define LASTING_MS 500
 #define NAMED_MOST 4 /* of a longer circle; the rest is counted */
+#define LOOKED_AT  64 /* messages before the newest that may still be under way, on other streams */
 
-/* The newest operation that has not ended: operations of a communicator run one after the other. */
-static bool newest(motetComm_t comm, char *region, struct motet_record *out)
+/* Copies the record of that number if it is there and says that it has not ended. */
+static bool is_under_way(const struct motet_record *record, uint64_t number, struct motet_record *out)
+{
+    if (number == 0 || atomic_load_explicit(&record->seq, memory_order_acquire) != number + 1)
+        return false;
+    motet_record_copy(out, record);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&record->seq, memory_order_relaxed) == number + 1 && out->state == MOTET_RECORD_STARTED;
+}
+
+/* How many operations have not ended, and the newest of them. More than one: messages of several streams, or of a group. */
+static int under_way(motetComm_t comm, char *region, struct motet_record *newest)
 {
     const struct motet_progress *progress = &motet_region_control(region)->progress;
     uint64_t call = atomic_load_explicit(&progress->calls, memory_order_acquire),
              message = atomic_load_explicit(&progress->messages, memory_order_acquire);
-    const struct motet_record *records[] = {motet_region_record(&comm->layout, region, call),
-                                            motet_region_message(&comm->layout, region, message)};
-    const uint64_t numbers[] = {call, message};
-    for (int i = 0; i < 2; i++) {
-        if (numbers[i] == 0 || atomic_load_explicit(&records[i]->seq, memory_order_acquire) != numbers[i] + 1)
-            continue;
-        motet_record_copy(out, records[i]);
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&records[i]->seq, memory_order_relaxed) == numbers[i] + 1 && out->state == MOTET_RECORD_STARTED)
-            return true;
-    }
-    return false;
+    struct motet_record record;
+    int n = is_under_way(motet_region_record(&comm->layout, region, call), call, newest);
+    for (uint64_t i = 0; i < LOOKED_AT && i < message; i++)
+        if (is_under_way(motet_region_message(&comm->layout, region, message - i), message - i, &record) && n++ == 0)
+            *newest = record;
+    return n;
 }
 
 struct motet_standstill motet_standstill_read(motetComm_t comm, char *region)
@@ -41,12 +46,15 @@ struct motet_standstill motet_standstill_read(motetComm_t comm, char *region)
     struct motet_record record;
     uint64_t since_ns = atomic_load_explicit(&progress->wait_ns, memory_order_relaxed), now_ns = motet_now_ns();
     int rank = atomic_load_explicit(&progress->waits_for, memory_order_relaxed) - 1;
-    if (since_ns == 0 || since_ns > now_ns || rank < 0 || rank >= comm->nranks || !newest(comm, region, &record))
+    if (since_ns == 0 || since_ns > now_ns || rank < 0 || rank >= comm->nranks)
+        return still;
+    int n = under_way(comm, region, &record);
+    if (n == 0)
         return still;
     still.waits_for = rank;
     still.waits_ms = (uint32_t)((now_ns - since_ns) / 1000000);
     still.collective = record.collective;
-    still.grouped = record.group != 0 && motet_call_is_message(&record);
+    still.grouped = n > 1 || (record.group != 0 && motet_call_is_message(&record));
     motet_call_text(still.what, sizeof still.what, &record);
     return still;
 }

@@ -11,7 +11,7 @@ struct motet_standstill {
     int32_t waits_for; /* rank; -1: it does not wait, or for nobody in particular */
     uint32_t waits_ms;
     uint8_t collective,
-        grouped;   /* of the record: a collective or MOTET_RECORD_SEND, _RECV; grouped messages wait for several at once */
+        grouped;   /* of the record: a collective or MOTET_RECORD_SEND, _RECV; grouped: it may wait for several at once */
     char what[86]; /* "Recv(3 x float32) from rank 1" */
 };
 

@@ -78,9 +78,14 @@ static uint64_t room(motetComm_t comm, int peer, uint64_t wanted)
     return comm->layout.ring_bytes - (pair->sent - pair->taken_seen);
 }
 
-uint64_t motet_p2p_arrived(motetComm_t comm, int peer)
+static uint64_t arrived(motetComm_t comm, int peer)
 {
     return atomic_load_explicit(&head(comm, peer, comm->position)->written, memory_order_acquire) - comm->pairs[peer].consumed;
+}
+
+uint64_t motet_p2p_held(motetComm_t comm, int peer)
+{
+    return arrived(comm, peer) + (comm->pairs[peer].consumed - comm->pairs[peer].told_taken);
 }
 
 /* Tells a peer that maps it how far my ring is filled. */
@@ -337,7 +342,7 @@ static motetResult_t open_message(motetComm_t comm, int peer, bool *stuck, bool 
     bool waits;
     *stuck = true;
     if (!pair->open) {
-        if (motet_p2p_arrived(comm, peer) < sizeof pair->header)
+        if (arrived(comm, peer) < sizeof pair->header)
             return motetSuccess;
         memcpy(&pair->header, ring_read(comm, peer, &contiguous), sizeof pair->header);
         pair->open = true;
@@ -374,7 +379,7 @@ static motetResult_t move_message(motetComm_t comm, int peer, bool *stuck, bool 
         pair->got = pair->header.bytes;
     }
     while (pair->got < pair->header.bytes) {
-        uint64_t contiguous, there = motet_p2p_arrived(comm, peer), n = pair->header.bytes - pair->got;
+        uint64_t contiguous, there = arrived(comm, peer), n = pair->header.bytes - pair->got;
         const char *from = ring_read(comm, peer, &contiguous);
         n = n > contiguous ? contiguous : n;
         n = n > there ? there / MOTET_LINE * MOTET_LINE : n;
@@ -448,11 +453,11 @@ static void record(const struct motet_batch *batch, struct motet_transfer *messa
 }
 
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count,
-                                bool patient)
+                                bool on_stream)
 {
     struct motet_batch **last = &comm->batches;
     *batch = (struct motet_batch){
-        .comm = comm, .patient = patient, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
+        .comm = comm, .on_stream = on_stream, .transfers = transfers, .count = count, .left = count, .told = comm->nranks};
     while (*last)
         last = &(*last)->next;
     *last = batch;
@@ -526,14 +531,6 @@ static void leave(struct motet_batch *batch)
         *link = batch->next;
 }
 
-static bool any_is_patient(const struct motetComm *comm)
-{
-    bool any = false;
-    for (const struct motet_batch *batch = comm->batches; batch; batch = batch->next)
-        any |= batch->patient;
-    return any;
-}
-
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
 {
     const struct motet_transfer *blocked = NULL;
@@ -552,7 +549,7 @@ motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved)
         leave(batch);
         return motetSuccess;
     }
-    if (*moved || !blocked || receives || any_is_patient(batch->comm))
+    if (*moved || !blocked || receives || motet_cycle_may_be_broken(batch->comm))
         motet_cycle_unblock(batch);
     else
         TRY(motet_cycle_look(batch, blocked));

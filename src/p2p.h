@@ -35,7 +35,7 @@ struct motet_transfer {
 struct motet_batch {
     motetComm_t comm;
     struct motet_batch *next;         /* active after this one */
-    bool patient;                     /* more may be called beside it: a send that waits is in no circle */
+    bool on_stream;                   /* messages of other streams may go on beside it */
     struct motet_transfer *transfers; /* in call order */
     int count, left;
     bool announced; /* this rank shows that it waits in Send */
@@ -51,7 +51,7 @@ struct motet_record motet_transfer_record(motetComm_t comm, const struct motet_t
 /* Begins a batch over transfers[0..count): argument checks were done. The array stays the caller's. It is active until it has succeeded, or
  * until its end. */
 motetResult_t motet_batch_begin(struct motet_batch *batch, motetComm_t comm, struct motet_transfer *transfers, int count,
-                                bool patient);
+                                bool on_stream);
 
 /* Moves what can be moved. motetInProgress, motetSuccess when all messages are done, or an error. */
 motetResult_t motet_batch_progress(struct motet_batch *batch, bool *moved);
@@ -65,8 +65,9 @@ const struct motet_transfer *motet_batch_message(void *batch, motetComm_t comm, 
 /* Forgets a batch in any state (after an error or abort). */
 void motet_batch_end(struct motet_batch *batch);
 
-/* Bytes of a peer's ring to this rank that are there and not consumed. */
-uint64_t motet_p2p_arrived(motetComm_t comm, int peer);
+/* Bytes of a peer's ring to this rank that the peer cannot use again yet, as far as it has been told. A header alone is consumed before that
+ * is told. */
+uint64_t motet_p2p_held(motetComm_t comm, int peer);
 
 /* Frees what the communicator keeps for point to point. */
 void motet_p2p_free(motetComm_t comm);

@@ -46,8 +46,8 @@ static int blocked_to(uint64_t word)
 static bool blocks_hold(motetComm_t comm)
 {
     for (int p = 0; p < comm->nranks; p++) {
-        uint64_t word = block_of(comm, p), there = motet_p2p_arrived(comm, p);
-        if (blocked_to(word) == comm->position && (word & BLOCK_DIRECT ? there == 0 : there < comm->layout.ring_bytes))
+        uint64_t word = block_of(comm, p), held = motet_p2p_held(comm, p);
+        if (blocked_to(word) == comm->position && (word & BLOCK_DIRECT ? held == 0 : held < comm->layout.ring_bytes))
             return false;
     }
     return true;
@@ -73,6 +73,21 @@ static int follow_cycle(motetComm_t comm, uint64_t *sum, char *text, size_t len)
         at = next;
     }
     return 0;
+}
+
+static _Atomic int nstreams; /* relaxed: a count that orders nothing */
+
+void motet_cycle_note_streams(int n)
+{
+    atomic_store_explicit(&nstreams, n, memory_order_relaxed);
+}
+
+bool motet_cycle_may_be_broken(const struct motetComm *comm)
+{
+    bool any = false;
+    for (const struct motet_batch *batch = comm->batches; batch; batch = batch->next)
+        any |= batch->on_stream;
+    return any && atomic_load_explicit(&nstreams, memory_order_relaxed) > 1;
 }
 
 bool motet_cycle_unblock(struct motet_batch *batch)

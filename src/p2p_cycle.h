@@ -12,4 +12,10 @@ motetResult_t motet_cycle_look(struct motet_batch *batch, const struct motet_tra
 /* The batch does not wait in Send, or no longer: takes back what it showed. Returns whether all know. */
 bool motet_cycle_unblock(struct motet_batch *batch);
 
+/* How many streams there are in this process. */
+void motet_cycle_note_streams(int n);
+
+/* Whether what another stream of this process may call ends the waiting of a send: then a cycle is not for ever. */
+bool motet_cycle_may_be_broken(const struct motetComm *comm);
+
 #endif

@@ -25,6 +25,19 @@ static struct {
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local bool calling;
+_Atomic int motet_profile_callbacks;
+
+static void enter(void)
+{
+    calling = true;
+    atomic_fetch_add_explicit(&motet_profile_callbacks, 1, memory_order_relaxed);
+}
+
+static void leave(void)
+{
+    atomic_fetch_sub_explicit(&motet_profile_callbacks, 1, memory_order_relaxed);
+    calling = false;
+}
 
 void motet_profile_register(const motetProfiler_t *profiler)
 {
@@ -67,10 +80,10 @@ static struct motet_profile *make(motetComm_t comm, size_t nsteps)
 static void start(struct motet_profile *profile)
 {
     profile->call.timeNs = motet_now_ns();
-    calling = true;
+    enter();
     if (profile->profiler->startCall)
         profile->profiler->startCall(profile->profiler->context, &profile->call, &profile->handle);
-    calling = false;
+    leave();
 }
 
 struct motet_profile *motet_profile_start_run(const struct motet_run *run)
@@ -121,10 +134,10 @@ void motet_profile_stop(struct motet_profile *profile, motetResult_t result)
     if (!profile)
         return;
     profile->call.timeNs = motet_now_ns();
-    calling = true;
+    enter();
     if (profile->profiler->stopCall)
         profile->profiler->stopCall(profile->profiler->context, &profile->call, profile->handle, result);
-    calling = false;
+    leave();
     free(profile);
 }
 
@@ -175,11 +188,11 @@ void motet_profile_start_step(const struct motet_run *run, const struct motet_la
     if (!profile)
         return;
     *handle_of(run, lane, index) = NULL;
-    calling = true;
+    enter();
     if (profile->profiler->startStep)
         profile->profiler->startStep(profile->profiler->context, &profile->call, profile->handle, &step,
                                      handle_of(run, lane, index));
-    calling = false;
+    leave();
 }
 
 void motet_profile_stop_step(const struct motet_run *run, const struct motet_lane *lane, int index, size_t bytes, uint64_t now_ns)
@@ -190,9 +203,9 @@ void motet_profile_stop_step(const struct motet_run *run, const struct motet_lan
     if (MOTET_PROBE_WANTED(motet_semaphore_step_end))
         MOTET_PROBE8(step_end, "motet_semaphore_step_end", run->comm->id, run->comm->rank, run->seq, step.round, step.step,
                      step.tile, step.peer, step.bytes);
-    calling = true;
+    enter();
     if (profile && profile->profiler->stopStep)
         profile->profiler->stopStep(profile->profiler->context, &profile->call, profile->handle, &step,
                                     *handle_of(run, lane, index));
-    calling = false;
+    leave();
 }

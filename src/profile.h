@@ -30,6 +30,10 @@ motetProfiler_t motet_profile_registered(void);
 /* Whether this thread is inside of a callback. */
 bool motet_profile_is_calling(void);
 
+/* Threads that are inside of one. A thread sees its own additions: 0 means that it is not, for one load of a line that nobody else writes
+ * where there are no profilers. */
+extern _Atomic int motet_profile_callbacks;
+
 /* A collective, or a message, begins. NULL: its communicator has no profiler, or memory is short. */
 struct motet_profile *motet_profile_start_run(const struct motet_run *run);
 struct motet_profile *motet_profile_start_message(motetComm_t comm, const struct motet_transfer *message);

@@ -195,7 +195,7 @@ static motetResult_t start(struct motet_op *op)
     for (int i = 0; i < op->ntransfers; i++)
         bytes += op->transfers[i].bytes;
     motet_timing_begin(&op->timing, op->comm, op->comm->messages + 1, bytes);
-    return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers, op->patient);
+    return motet_batch_begin(&op->batch, op->comm, op->transfers, op->ntransfers, op->on_stream);
 }
 
 static void report_statuses(struct motet_op *op)

@@ -24,7 +24,7 @@ struct motet_op {
     struct motet_timing timing; /* of the batch; a collective has its own */
     uint64_t queued_ns;         /* when it got its place */
     bool started;
-    bool on_stream, patient; /* the progress thread drives it; and there are other streams, on which more may be called beside it */
+    bool on_stream; /* the progress thread drives it */
     motetResult_t result;    /* motetInProgress until complete */
     struct motet_op *next;   /* in the communicator's queue */
 };

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "ledger.h"
+#include "p2p_cycle.h"
 
 #define STREAM_MAGIC 0x6d6f74657473746dull
 #define EVENT_MAGIC  0x6d6f746574657674ull
@@ -310,7 +311,7 @@ motetResult_t motet_stream_create(motetStream_t *stream)
     if (result == motetSuccess) {
         made->next = all.streams;
         all.streams = made;
-        all.nstreams++;
+        motet_cycle_note_streams(++all.nstreams);
         *stream = made;
     } else {
         free(made);
@@ -386,7 +387,8 @@ motetResult_t motet_stream_destroy(motetStream_t stream)
         link = &(*link)->next;
     if (*link) {
         *link = stream->next;
-        last = --all.nstreams == 0;
+        motet_cycle_note_streams(--all.nstreams);
+        last = all.nstreams == 0;
     }
     if (last) {
         thread = all.thread;
@@ -403,27 +405,22 @@ motetResult_t motet_stream_destroy(motetStream_t stream)
 }
 
 /* Who drives the operations; read by the progress thread once they are submitted. */
-static void mark(struct motet_op *const ops[], int n, bool on_stream, bool patient)
+static void mark(struct motet_op *const ops[], int n, bool on_stream)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         ops[i]->on_stream = on_stream;
-        ops[i]->patient = patient;
-    }
 }
 
 motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n)
 {
-    pthread_mutex_lock(&all.lock);
-    bool patient = all.nstreams > 1;
-    pthread_mutex_unlock(&all.lock);
-    mark(ops, n, true, patient);
+    mark(ops, n, true);
     motetResult_t result = submit(stream, &(struct item){.kind = ITEM_OPS,
                                                          .ops = (struct motet_op **)(uintptr_t)ops,
                                                          .nops = n,
                                                          .comm = ops[0]->comm,
                                                          .comm_id = ops[0]->comm->id});
     if (result != motetSuccess)
-        mark(ops, n, false, false);
+        mark(ops, n, false);
     return result;
 }
 

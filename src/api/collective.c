@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "flat.h"
 #include "group.h"
+#include "profile.h"
 #include "stream.h"
 
 /* What a public function knows of its call. */
@@ -70,6 +71,8 @@ static inline bool repeat(const struct motet_flat_key *key, const void *send, vo
 {
     if (!comm || comm->magic != MOTET_COMM_MAGIC || stream || motet_group_is_open() || comm->finalized)
         return false;
+    if (__builtin_expect(atomic_load_explicit(&motet_profile_callbacks, memory_order_relaxed) != 0, 0))
+        return false; /* this may be a call from inside of one */
     if (motet_comm_enter(comm, "a collective") != motetSuccess)
         return false;
     /* Inside, and with nothing on a stream, no other thread changes what is known. */

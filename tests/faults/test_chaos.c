@@ -24,15 +24,19 @@ static const double bucket_ms[BUCKETS] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 
 enum kind {
     KILL,
+    KILL_BESIDE_STOPPED, /* another process stands still meanwhile */
     SEGV,
     ABORT_SIGNAL,
     EXIT_3,
+    EXIT_HANDLERS,
     EXIT_0,
     COMM_ABORT,
     STOP,
     STORM,
     RESET,
     CUT,
+    BLACKHOLE,
+    SLOW,
     FEW_FDS,
     LITTLE_MEMORY,
     FEW_THREADS,
@@ -49,15 +53,19 @@ static const struct kind_row {
     const char *cause; /* what the sentences say where the status can be seen; NULL: no fixed words */
 } kinds[NKINDS] = {
     [KILL] = {"SIGKILL", EVERYWHERE, true, "killed by SIGKILL"},
+    [KILL_BESIDE_STOPPED] = {"SIGKILL, one stopped", EVERYWHERE & ~(1u << ARENA_THREADS), true, "killed by SIGKILL"},
     [SEGV] = {"SIGSEGV", EVERYWHERE, true, "killed by SIGSEGV"},
     [ABORT_SIGNAL] = {"abort()", EVERYWHERE, true, "killed by SIGABRT"},
     [EXIT_3] = {"exit 3", EVERYWHERE, true, "exited with code 3"},
+    [EXIT_HANDLERS] = {"exit() of a thread", EVERYWHERE, true, "exited with code 3"},
     [EXIT_0] = {"exit 0", EVERYWHERE, true, NULL},
     [COMM_ABORT] = {"CommAbort", EVERYWHERE, true, "aborted"},
     [STOP] = {"SIGSTOP, SIGCONT", EVERYWHERE, false, NULL},
     [STORM] = {"signal storm", EVERYWHERE, false, NULL},
     [RESET] = {"connection reset", NETWORK, false, NULL},
     [CUT] = {"cable cut", NETWORK, true, "silent"},
+    [BLACKHOLE] = {"packets lost one way", NETWORK, true, "is gone: "},
+    [SLOW] = {"slow cable", NETWORK, false, NULL},
     [FEW_FDS] = {"few descriptors", EVERYWHERE & ~NETWORK, false, NULL},
     [LITTLE_MEMORY] = {"little memory", EVERYWHERE & ~NETWORK & ~(1u << ARENA_THREADS), false, NULL},
     [FEW_THREADS] = {"few threads", EVERYWHERE & ~NETWORK & ~(1u << ARENA_THREADS), false, NULL},
@@ -93,6 +101,8 @@ static void bring_about(enum kind kind, int victim)
         abort();
     case EXIT_3:
         _exit(3);
+    case EXIT_HANDLERS:
+        exit(3);
     case EXIT_0:
         _exit(0);
     case COMM_ABORT:
@@ -146,10 +156,13 @@ static void prepare(struct arena *arena, int first)
             limit(RLIMIT_NPROC, work_next(&random) % 4);
         break;
     case KILL:
+    case KILL_BESIDE_STOPPED:
     case STOP:
     case STORM:
     case RESET:
     case CUT:
+    case BLACKHOLE:
+    case SLOW:
         break; /* from outside */
     default:
         if (pthread_create(&thread, NULL, fault_thread, arena) == 0)
@@ -168,6 +181,52 @@ static void break_connection(const struct arena *arena, uint64_t random)
         (int)arena_hosts[random % 2], (int)(random >> 8 & 0xffff));
 }
 
+/* Some process that is not the victim's. */
+static int bystander(const struct arena *arena, const struct plan *plan)
+{
+    int rank = (plan->victim + 1 + (int)(plan->random % (uint64_t)(arena->nranks - 1))) % arena->nranks;
+    return arena_process_of(arena, rank);
+}
+
+static void kill_beside_stopped(struct arena *arena, const struct plan *plan, pid_t victim)
+{
+    pid_t stopped = arena->processes[bystander(arena, plan)];
+    uint64_t random = plan->random;
+    kill(stopped, SIGSTOP);
+    arena_sleep((double)(work_next(&random) % 30) * 0.001);
+    atomic_store(&arena->page->fault_s, arena_now());
+    kill(victim, SIGKILL);
+    arena_sleep((double)(work_next(&random) % 2500) * 0.001);
+    atomic_store(&arena->page->woken_s, arena_now());
+    kill(stopped, SIGCONT);
+}
+
+/* Host `to` loses all packets that the cable brings: only the rule for addresses of its own comes before any other, and is moved. */
+static void lose_packets(int to)
+{
+    arena_shell("nsenter -t %d -n sh -c 'ip rule add pref 100 lookup local && ip rule del pref 0 && ip rule add pref 10 iif cable "
+                "blackhole'",
+                (int)arena_hosts[to]);
+}
+
+static void slow_down(int from, int mbit)
+{
+    arena_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate %dmbit burst 32kb limit 64kb", (int)arena_hosts[from], mbit);
+}
+
+static void mend_cable(enum kind kind)
+{
+    for (int i = 0; i < 2; i++)
+        if (kind == CUT)
+            arena_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
+        else if (kind == BLACKHOLE)
+            arena_shell("nsenter -t %d -n sh -c 'ip rule del pref 10 && ip rule add pref 0 lookup local && ip rule del pref 100' "
+                        "2>/dev/null",
+                        (int)arena_hosts[i]);
+        else if (kind == SLOW)
+            arena_shell("nsenter -t %d -n tc qdisc del dev cable root 2>/dev/null", (int)arena_hosts[i]);
+}
+
 static void disturb(struct arena *arena, const struct plan *plan)
 {
     pid_t victim = arena->processes[arena_process_of(arena, plan->victim)];
@@ -175,6 +234,9 @@ static void disturb(struct arena *arena, const struct plan *plan)
     switch (plan->kind) {
     case KILL:
         kill(victim, SIGKILL);
+        break;
+    case KILL_BESIDE_STOPPED:
+        kill_beside_stopped(arena, plan, victim);
         break;
     case STOP:
         for (int i = 0; i < 3; i++) {
@@ -197,6 +259,12 @@ static void disturb(struct arena *arena, const struct plan *plan)
     case CUT:
         arena_shell("nsenter -t %d -n ip link set cable down", (int)arena_hosts[work_next(&random) % 2]);
         break;
+    case BLACKHOLE:
+        lose_packets((int)(work_next(&random) % 2));
+        break;
+    case SLOW:
+        slow_down((int)(work_next(&random) % 2), 50 + (int)(plan->random % 400));
+        break;
     default:
         break;
     }
@@ -204,7 +272,9 @@ static void disturb(struct arena *arena, const struct plan *plan)
 
 static void act(struct arena *arena, const struct plan *plan, double deadline_s)
 {
-    if (plan->kind != KILL && plan->kind != STOP && plan->kind != STORM && plan->kind != RESET && plan->kind != CUT)
+    const unsigned outside =
+        1u << KILL | 1u << KILL_BESIDE_STOPPED | 1u << STOP | 1u << STORM | 1u << RESET | 1u << CUT | 1u << BLACKHOLE | 1u << SLOW;
+    if (!(outside >> plan->kind & 1))
         return;
     while (!plan->in_init && arena->page->at_work < arena->nranks && arena_now() < deadline_s)
         arena_sleep(0.0002);
@@ -270,6 +340,8 @@ static bool blames_right(const struct arena *arena, const struct plan *plan, int
         named = named || (names_rank(arena, text, r) && (plan->kind == CUT ? arena_host_of(arena, r) != arena_host_of(arena, rank)
                                                          : plan->kind == COMM_ABORT ? r == plan->victim
                                                                                     : same_process(arena, r, plan->victim)));
+    if (plan->kind == BLACKHOLE) /* whoever finds it first hangs up, which the other end may still see */
+        return strstr(text, "rank ") && strstr(text, "(pid ") && strstr(text, cause);
     if (plan->in_init)
         return named || strstr(text, "root") || strstr(text, "pid ") || strstr(text, "missing ranks: ");
     if (plan->kind == RESET) /* who it is between is chance; each end names the other one */
@@ -298,7 +370,9 @@ static void count_time(int kind, double seconds)
 static bool judge_survivor(const struct arena *arena, const struct plan *plan, int r)
 {
     const struct arena_rank *rank = &arena->page->ranks[r];
-    double seconds = rank->heard_s - atomic_load(&arena->page->fault_s);
+    /* Who waits for the stopped one alone needs the dead one only when that goes on. */
+    double fault_s = atomic_load(&arena->page->fault_s), woken_s = atomic_load(&arena->page->woken_s);
+    double seconds = rank->heard_s - (woken_s > fault_s && rank->heard_s > woken_s ? woken_s : fault_s);
     double limit_s = arena->place == ARENA_NETNS || arena->place == ARENA_HOSTS ? 5 : 2;
     if (plan->in_init && strstr(rank->text, "missing ranks: ")) /* who died before it reached the meeting, unknown to anybody */
         limit_s = INIT_TIMEOUT_S + 2;
@@ -310,7 +384,7 @@ static bool judge_survivor(const struct arena *arena, const struct plan *plan, i
         return true;
     if (!blames_right(arena, plan, r))
         return complain(arena, plan, r, "%s blames: %s", rank->operation, rank->text);
-    if (plan->kind == CUT)
+    if (plan->kind == CUT || plan->kind == BLACKHOLE)
         limit_s += 1; /* the limit of a silent host is a setting of 5 s, and it is looked at once per second */
     if (seconds > limit_s * (strict ? 1 : 3))
         return complain(arena, plan, r, "%s heard after %.3f s: %s", rank->operation, seconds, rank->text);
@@ -323,14 +397,17 @@ static bool judge_status(const struct arena *arena, const struct plan *plan, int
 {
     int status = arena->statuses[process];
     bool is_victim = process == arena_process_of(arena, plan->victim);
-    int signal_number = plan->kind == KILL ? SIGKILL : plan->kind == SEGV ? SIGSEGV : plan->kind == ABORT_SIGNAL ? SIGABRT : 0;
+    int signal_number = plan->kind == KILL || plan->kind == KILL_BESIDE_STOPPED ? SIGKILL
+                        : plan->kind == SEGV                                    ? SIGSEGV
+                        : plan->kind == ABORT_SIGNAL                            ? SIGABRT
+                                                                                : 0;
     if (status == -2)
         return complain(arena, plan, process, "hangs in %s",
                         arena->page->ranks[process].stage == ARENA_IN_INIT ? "init" : "its work");
     if (is_victim && signal_number)
         return WIFSIGNALED(status) && WTERMSIG(status) == signal_number ? true
                                                                         : complain(arena, plan, process, "status 0x%x", status);
-    if (is_victim && plan->kind == EXIT_3)
+    if (is_victim && (plan->kind == EXIT_3 || plan->kind == EXIT_HANDLERS))
         return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? true : complain(arena, plan, process, "status 0x%x", status);
     return status == 0 ? true : complain(arena, plan, process, "status 0x%x", status);
 }
@@ -352,13 +429,13 @@ static bool judge(const struct arena *arena, const struct plan *plan)
         if (rank->left_fds || rank->left_threads)
             good =
                 complain(arena, plan, r, "left %d descriptors and %d threads (%s)", rank->left_fds, rank->left_threads, rank->text);
-        if (plan->kind == STOP || plan->kind == STORM)
+        if (plan->kind == STOP || plan->kind == STORM || plan->kind == SLOW)
             good = rank->result == motetInProgress ? good : complain(arena, plan, r, "%s blames: %s", rank->operation, rank->text);
         else if (!kinds[plan->kind].ends && any_error && rank->result == motetInProgress && rank->rounds < arena->rounds)
             good = complain(arena, plan, r, "heard of nothing");
         else if (plan->kind == RESET && any_error && rank->result != motetInProgress)
             good = judge_survivor(arena, plan, r) && good;
-        else if (kinds[plan->kind].ends && (dies || plan->kind == CUT || r != plan->victim))
+        else if (kinds[plan->kind].ends && (dies || plan->kind == CUT || plan->kind == BLACKHOLE || r != plan->victim))
             good = judge_survivor(arena, plan, r) && good;
     }
     return good;
@@ -377,9 +454,8 @@ static void invent(uint64_t seed, bool hosts, struct arena *arena, struct plan *
     do
         plan->kind = (enum kind)(work_next(&random) % NKINDS);
     while (((kinds[plan->kind].places & ~NETWORK) == 0 && !hosts) ||
-           (ARENA_SANITIZED && plan->kind == LITTLE_MEMORY) || /* the runtime's own memory comes first */
-
-           (plan->kind == CUT && work_next(&random) % 4)); /* takes seconds */
+           (ARENA_SANITIZED && plan->kind == LITTLE_MEMORY) ||                          /* the runtime's own memory comes first */
+           ((plan->kind == CUT || plan->kind == BLACKHOLE) && work_next(&random) % 4)); /* they take seconds */
     do
         arena->place = (enum arena_place)(work_next(&random) % ARENA_NPLACES);
     while (!(kinds[plan->kind].places >> arena->place & 1) || (arena->place == ARENA_NETNS && !hosts));
@@ -387,7 +463,9 @@ static void invent(uint64_t seed, bool hosts, struct arena *arena, struct plan *
     if (arena->place == ARENA_THREADS)
         arena->per_process = (arena->nranks + 1) / 2;
     plan->victim = (int)(work_next(&random) % (uint64_t)arena->nranks);
-    plan->in_init = work_next(&random) % 4 == 0 && plan->kind != CUT && plan->kind != RESET && plan->kind != COMM_ABORT;
+    plan->in_init =
+        work_next(&random) % 4 == 0 &&
+        !(1u << plan->kind & (1u << CUT | 1u << BLACKHOLE | 1u << RESET | 1u << COMM_ABORT | 1u << KILL_BESIDE_STOPPED));
     plan->after_s = (double)(work_next(&random) % 1000) * (plan->in_init ? 1e-5 : 1e-4) * (double)(1 + work_next(&random) % 3);
     plan->random = work_next(&random);
     arena->rounds = kinds[plan->kind].ends ? 0 : 40;
@@ -423,9 +501,7 @@ static bool run(uint64_t seed, bool hosts)
         arena_wait(&arena, deadline_s);
         good = judge(&arena, &plan);
     }
-    if (plan.kind == CUT)
-        for (int i = 0; i < 2; i++)
-            arena_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
+    mend_cable(plan.kind);
     if (count_entries("/dev/shm") > files)
         good = complain(&arena, &plan, 0, "files are left in /dev/shm");
     if (!good)

@@ -249,6 +249,8 @@ static int calls_inside(motetComm_t comm, int rank, int nranks, const void *argu
     motetComm_t mine;
     (void)argument;
     CHECK(diary && profiled(comm, rank, diary, "inside", &mine) == 0);
+    for (int i = 0; i < 3; i++) /* the call is known: those like it need not be checked in full */
+        CALL(motetAllReduce(&in, &out, 1, motetFloat32, motetSum, comm, NULL));
     diary->other = comm;
     CALL(motetAllReduce(&in, &out, 1, motetFloat32, motetSum, mine, NULL));
     CHECK(out == (float)(nranks * (nranks - 1) / 2) && diary->tried == motetInvalidUsage);
