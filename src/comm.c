@@ -22,6 +22,7 @@
 #include "flat.h"
 #include "footprint.h"
 #include "ledger.h"
+#include "mismatch.h"
 #include "p2p.h"
 #include "process.h"
 #include "quarantine.h"
@@ -573,6 +574,7 @@ void motet_comm_close(motetComm_t comm)
         motet_plan_free(comm->plans[i]);
     motet_p2p_free(comm);
     free(comm->wait_answers);
+    motet_comm_audit_free(comm);
     motet_timing_free(comm);
     motet_tuner_free(comm->tuner);
     for (struct motet_registration *entry = comm->registrations, *next; entry; entry = next) {

@@ -73,6 +73,7 @@ enum motet_creation_state { MOTET_CREATION_DONE, MOTET_CREATION_RUNS, MOTET_CREA
 struct motet_op;               /* queue.h */
 struct motet_transfer;         /* p2p.h */
 struct motet_unmatched_answer; /* unmatched.c */
+struct motet_audit;            /* mismatch.c */
 struct motet_tuner;            /* tune.h */
 struct motet_flats;            /* flat.h */
 struct motet_moved;            /* timing.h */
@@ -128,9 +129,10 @@ struct motetComm {
     struct motet_plan **plans; /* cache */
     int nplans;
     struct motet_tuner *tuner;
-    struct motet_pair *pairs;                    /* point to point state by position (p2p.c); allocated on first use */
-    bool messages_broken;                        /* a batch of messages failed: rings may end in half a message */
-    struct motet_batch *batches;                 /* active, in the order in which they began */
+    struct motet_pair *pairs;    /* point to point state by position (p2p.c); allocated on first use */
+    bool messages_broken;        /* a batch of messages failed: rings may end in half a message */
+    struct motet_batch *batches; /* active, in the order in which they began */
+    struct motet_audit *audit;   /* what remote ranks called, as far as asked (mismatch.c); under peers_lock; NULL: never asked */
     struct motet_unmatched_answer *wait_answers; /* what remote ranks said last, by position; under peers_lock; NULL: never asked */
     uint64_t block_count;                        /* sends that were announced as blocked so far */
 
@@ -218,7 +220,8 @@ motetResult_t motet_comm_check_read(motetComm_t comm);
 void motet_comm_await_readers(motetComm_t comm, const int *positions, int n, bool (*reads)(const void *context, int position),
                               const void *context);
 
-/* A slot of the peer at `position` shows another call than collective `seq` of this rank: says both calls and faults the communicator. */
+/* A slot of the peer at `position` shows another call than collective `seq` of this rank: says what all ranks called and faults the
+ * communicator (mismatch.c). */
 motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, uint64_t theirs);
 
 /* Compares the current call with every rank's record: local ones at once, remote ones by question and answer. Run by waits that last. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Errors that concern the whole communicator. Whoever finds one writes it into every local rank's region (the first writer of each record
  * wins), rings them, and sends it over the control links to all others, who do the same for their side. So every rank reports one cause. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,12 +8,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os.h"
-#include "call_text.h"
 #include "comm.h"
 #include "dump.h"
 #include "council.h"
-#include "engine.h"
 #include "ledger.h"
+#include "mismatch.h"
 #include "process.h"
 #include "service.h"
 #include "unmatched.h"
@@ -26,14 +24,6 @@ struct fault_message {
     int32_t code;
     uint32_t revoked;
     char text[sizeof((struct motet_fault_record *)0)->text];
-};
-
-struct audit_message { /* question: what did you call as number seq? The answer carries the record. */
-    uint64_t seq;
-    int32_t position; /* of the asker / the one asked */
-    uint32_t known;   /* answer: the record is there */
-    uint64_t last;    /* answer: newest collective of the one asked */
-    struct motet_record record;
 };
 
 /* ---- Storing ---- */
@@ -230,108 +220,6 @@ bool motet_comm_was_revoked(motetComm_t comm)
     return atomic_load_explicit(&own->state, memory_order_acquire) == 2 && own->revoked;
 }
 
-/* ---- Mismatch ---- */
-
-/* Copies a record that another rank may be rewriting; false if it is not (or no longer) that of `seq`. */
-static bool read_record(const struct motet_layout *layout, char *region, uint64_t seq, struct motet_record *out)
-{
-    struct motet_record *record = motet_region_record(layout, region, seq);
-    if (atomic_load_explicit(&record->seq, memory_order_acquire) != seq + 1)
-        return false;
-    motet_record_copy(out, record);
-    atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&record->seq, memory_order_relaxed) == seq + 1;
-}
-
-static bool same_call(const struct motet_record *a, const struct motet_record *b)
-{
-    return a->collective == b->collective && a->count == b->count && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
-           a->counts_hash == b->counts_hash && a->counts == b->counts && (a->group != 0) == (b->group != 0);
-}
-
-/* Compares the own call number seq with a peer's record of the same number; faults the communicator when they differ. */
-static motetResult_t compare(motetComm_t comm, int peer, uint64_t seq, const struct motet_record *theirs)
-{
-    struct motet_record mine;
-    char mine_text[128], theirs_text[128];
-    if (!read_record(&comm->layout, comm->region, seq, &mine) || (same_call(&mine, theirs) && mine.history == theirs->history))
-        return motetSuccess;
-    motet_call_text(mine_text, sizeof mine_text, &mine);
-    motet_call_text(theirs_text, sizeof theirs_text, theirs);
-    int a = comm->rank, b = comm->rank_at[peer];
-    const char *first = mine_text, *second = theirs_text;
-    if (a > b) {
-        int swap = a;
-        a = b, b = swap;
-        first = theirs_text, second = mine_text;
-    }
-    const char *note = same_call(&mine, theirs) ? "; an earlier call differed" : "";
-    motet_fail_quiet(motetInvalidUsage, "comm \"%s\" (%d ranks), call %" PRIu64 ": rank %d called %s, rank %d called %s%s",
-                     comm->options.name, comm->nranks, seq, a, first, b, second, note);
-    return motet_comm_fault(comm, motetInvalidUsage);
-}
-
-/* The first call in which both ranks' histories differ, at most `seq`. */
-static motetResult_t compare_back(motetComm_t comm, int peer, uint64_t seq)
-{
-    struct motet_record mine, theirs, first;
-    uint64_t differs = 0;
-    for (uint64_t s = seq; s > 0 && s + comm->layout.nrecords > seq + 1; s--) {
-        if (!read_record(&comm->layout, comm->region, s, &mine) ||
-            !read_record(&comm->layout, comm->peers[peer].region, s, &theirs))
-            continue;
-        if (mine.history == theirs.history)
-            break;
-        differs = s;
-        first = theirs;
-    }
-    return differs ? compare(comm, peer, differs, &first) : motetSuccess;
-}
-
-motetResult_t motet_comm_mismatch(motetComm_t comm, int position, uint64_t seq, uint64_t theirs)
-{
-    TRY(motet_comm_check(comm));
-    if (comm->peers[position].mapped)
-        TRY(compare_back(comm, position, seq));
-    else if (comm->asked_seq != seq) { /* once: the slot is looked at again and again until the answer comes */
-        comm->asked_seq = seq;
-        motet_comm_audit(comm);
-    }
-    /* The peer's record is gone or remote: the audit's answer will say more; until then nothing is wrong enough to end the call, unless
-     * both are at the same number with different histories. */
-    if ((uint32_t)theirs != (uint32_t)seq || !comm->peers[position].mapped)
-        return motetSuccess;
-    motet_fail_quiet(motetInvalidUsage, "comm \"%s\" (%d ranks), call %" PRIu64 ": ranks %d and %d made different calls before",
-                     comm->options.name, comm->nranks, seq, comm->rank, comm->rank_at[position]);
-    return motet_comm_fault(comm, motetInvalidUsage);
-}
-
-/* ---- Audit: compares the current call with everybody's. Local records are read in place, remote ones asked for. ---- */
-
-motetResult_t motet_comm_audit(motetComm_t comm)
-{
-    struct audit_message question = {.seq = motet_comm_seq(comm), .position = comm->position};
-    for (int p = 0; p < comm->nranks; p++) {
-        if (p == comm->position)
-            continue;
-        if (comm->peers[p].mapped)
-            TRY(compare_back(comm, p, motet_comm_seq(comm)));
-        else
-            motet_endpoint_control(comm->peers[p].endpoint, comm->peers[p].key, MOTET_CONTROL_AUDIT, &question, sizeof question);
-    }
-    return motetSuccess;
-}
-
-static void answer_audit(motetComm_t comm, const struct audit_message *question)
-{
-    struct audit_message answer = {.seq = question->seq, .position = comm->position};
-    if (question->position < 0 || question->position >= comm->nranks)
-        return;
-    answer.known = read_record(&comm->layout, comm->region, question->seq, &answer.record);
-    struct motet_peer *peer = &comm->peers[question->position];
-    motet_endpoint_control(peer->endpoint, peer->key, MOTET_CONTROL_ANSWER, &answer, sizeof answer);
-}
-
 static void take_fault(motetComm_t comm, const struct fault_message *message)
 {
     char text[sizeof message->text];
@@ -356,19 +244,16 @@ static void control(motetComm_t comm, struct motet_endpoint *from, enum motet_co
         take_fault(comm, bytes);
     else if (kind == MOTET_CONTROL_COUNCIL)
         motet_council_receive(comm, bytes, len);
-    else if (comm->placed && kind == MOTET_CONTROL_AUDIT && len == sizeof(struct audit_message))
-        answer_audit(comm, bytes);
+    else if (comm->placed && kind == MOTET_CONTROL_AUDIT && len == sizeof(struct motet_audit_message))
+        motet_comm_answer_audit(comm, bytes);
     else if (kind == MOTET_CONTROL_WAIT_QUESTION)
         motet_comm_take_question(comm, bytes, len);
     else if (kind == MOTET_CONTROL_WAIT_ANSWER)
         motet_comm_take_answer(comm, bytes, len);
     else if (comm->placed && kind == MOTET_CONTROL_ACCOUNT)
         motet_ledger_take(comm, bytes, len);
-    else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct audit_message)) {
-        const struct audit_message *answer = bytes;
-        if (answer->known && answer->position >= 0 && answer->position < comm->nranks)
-            compare(comm, answer->position, answer->seq, &answer->record);
-    }
+    else if (comm->placed && kind == MOTET_CONTROL_ANSWER && len == sizeof(struct motet_audit_message))
+        motet_comm_take_audit(comm, bytes);
 }
 
 void motet_comm_control(void *context, struct motet_endpoint *from, enum motet_control kind, const void *bytes, size_t len)

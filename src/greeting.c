@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "boot/handshake.h"
 
 #define ROLE "endpoint"
 
@@ -31,6 +32,7 @@ static motetResult_t secret_id(const struct motet_secret *secret, uint64_t *id)
     static const char label[] = "motet secret id";
     uint8_t text[sizeof(label) + sizeof(secret->bytes)], hash[32];
     unsigned len = 0;
+    motet_handshake_keep_libcrypto();
     memcpy(text, label, sizeof(label));
     memcpy(text + sizeof(label), secret->bytes, sizeof(secret->bytes));
     int made = EVP_Digest(text, sizeof(text), hash, &len, EVP_sha256(), NULL);

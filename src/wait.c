@@ -21,6 +21,7 @@
 #include "clock.h"
 #include "comm.h"
 #include "late.h"
+#include "mismatch.h"
 #include "timing.h"
 #include "unmatched.h"
 
@@ -249,6 +250,8 @@ static motetResult_t look_around(struct motet_wait *wait, const struct motet_wai
     show(wait, waiting, context);
     TRY(check_all(wait));
     TRY(check_deaths(wait, waiting, context));
+    for (int i = 0; i < wait->ncomms; i++)
+        TRY(motet_comm_audit_end(wait->comms[i]));
     if (now >= wait->audit_ns) {
         wait->audit_ns = now + 10 * AUDIT_AFTER_NS;
         for (int i = 0; i < wait->ncomms; i++)

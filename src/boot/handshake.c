@@ -14,9 +14,15 @@
 
 static const uint8_t magic[8] = {'m', 'o', 't', 'e', 't', 'h', 's', '1'};
 
+void motet_handshake_keep_libcrypto(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 static motetResult_t hmac(const void *key, size_t key_len, const void *data, size_t len, uint8_t proof[32])
 {
     unsigned proof_len = 0;
+    motet_handshake_keep_libcrypto();
     if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, proof, &proof_len) || proof_len != 32)
         return motet_fail(motetInternalError, "HMAC-SHA256 is not available from libcrypto");
     return motetSuccess;

@@ -16,6 +16,9 @@ struct motet_handshake_nonces {
     uint8_t client[MOTET_NONCE_LEN], server[MOTET_NONCE_LEN];
 };
 
+/* To be called before any use of libcrypto. A program may exit while other threads use it, and libcrypto would free what they need. */
+void motet_handshake_keep_libcrypto(void);
+
 /* Client, first message. */
 motetResult_t motet_handshake_open(struct motet_handshake_nonces *nonces, uint8_t opening[MOTET_HANDSHAKE_OPENING_LEN]);
 

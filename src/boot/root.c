@@ -123,7 +123,7 @@ static void before_exit(void)
 static void register_handlers(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    /* Handlers run in reverse: libcrypto registers its own first, so that it still works while before_exit waits. */
+    motet_handshake_keep_libcrypto(); /* it still works while before_exit waits; where the program had it clean up, handlers run in reverse */
     OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL);
     atexit(before_exit);
 }

@@ -306,13 +306,13 @@ static bool same_process(const struct arena *arena, int a, int b)
     return arena_process_of(arena, a) == arena_process_of(arena, b);
 }
 
-/* Whether a process that lives on sees the victim's process end. */
-static bool has_witness(const struct arena *arena, int victim)
+/* Whether a process that lives on, and does not stand still, sees the victim's process end. */
+static bool has_witness(const struct arena *arena, const struct plan *plan)
 {
-    if (arena->place == ARENA_SHM || arena->place == ARENA_THREADS)
-        return true;
+    int victim = plan->victim, stopped = plan->kind == KILL_BESIDE_STOPPED ? bystander(arena, plan) : -1;
+    bool one_host = arena->place == ARENA_SHM || arena->place == ARENA_THREADS;
     for (int r = 0; arena->place != ARENA_TCP && r < arena->nranks; r++)
-        if (arena_host_of(arena, r) == arena_host_of(arena, victim) && !same_process(arena, r, victim))
+        if ((one_host || arena_host_of(arena, r) == arena_host_of(arena, victim)) && !same_process(arena, r, victim) && r != stopped)
             return true;
     return false;
 }
@@ -348,11 +348,11 @@ static bool blames_right(const struct arena *arena, const struct plan *plan, int
         return strstr(text, "rank ") && strstr(text, "(pid ");
     if (plan->kind == EXIT_0)
         return named &&
-               (!has_witness(arena, plan->victim) || strstr(text, "exited with code 0") || strstr(text, "finished normally"));
+               (!has_witness(arena, plan) || strstr(text, "exited with code 0") || strstr(text, "finished normally"));
     /* In the middle of a split one member may have the child, and another one hear of the parent's end first, and leave. */
     if (plan->kind == COMM_ABORT && strcmp(arena->page->ranks[rank].operation, "CommSplit") == 0)
         return (named && strstr(text, cause)) || strstr(text, "left");
-    return named && (!cause || !has_witness(arena, plan->victim) || strstr(text, cause));
+    return named && (!cause || !has_witness(arena, plan) || strstr(text, cause));
 }
 
 static void count_time(int kind, double seconds)

@@ -102,6 +102,53 @@ static void test_late_circle_of_receives_is_named_by_the_error_and_the_line(void
     }
 }
 
+/* A circle that goes through a collective: rank 2 waits in it for the root alone, which waits for rank 1, which waits for rank 2. */
+static int circle_with_a_collective(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t value = -1;
+    (void)argument, (void)nranks;
+    CHECK(probe(comm, 2) == 0);
+    if (rank == 2)
+        EXPECT(motetTimeout, motetBroadcast(&value, &value, 1, motetInt64, 0, comm, NULL));
+    else
+        EXPECT(motetTimeout, motetRecv(&value, 1, motetInt64, rank + 1, comm, NULL));
+    const char *text = motetGetLastError(NULL);
+    if (!strstr(text, "they wait in a circle: rank ") || !strstr(text, "rank 0 waits in Recv(1 x int64) from rank 1") ||
+        !strstr(text, "rank 2 waits in Broadcast(1 x int64, root 0) for rank 0") || strstr(text, "nobody sends"))
+        return world_complain(__FILE__, __LINE__, "rank %d: %s", rank, text);
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+/* No circle: rank 0 would serve rank 2 on another stream, when what it waits for there is through. */
+static int circle_that_another_stream_breaks(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t value = -1, other = -1;
+    motetStream_t streams[2];
+    (void)argument;
+    CHECK(probe(comm, 2) == 0);
+    CALL(motetStreamCreate(&streams[0]));
+    CALL(motetStreamCreate(&streams[1]));
+    CALL(motetRecv(&value, 1, motetInt64, (rank + 1) % nranks, comm, streams[0]));
+    if (rank == 0)
+        CALL(motetRecvTag(&other, 1, motetInt64, MOTET_ANY_SOURCE, 4, NULL, comm, streams[1]));
+    EXPECT(motetTimeout, motetStreamSynchronize(streams[0]));
+    if (strstr(motetGetLastError(NULL), "circle"))
+        return world_complain(__FILE__, __LINE__, "rank %d: %s", rank, motetGetLastError(NULL));
+    CALL(motetCommAbort(comm));
+    motetStreamDestroy(streams[0]);
+    motetStreamDestroy(streams[1]);
+    return WORLD_ABORTED;
+}
+
+static void test_late_circle_through_a_collective_is_named_and_one_of_streams_is_not(void **state)
+{
+    const struct world three = {WORLD_PROCESSES, 3, {"MOTET_TIMEOUT=3s", "MOTET_WARN_AFTER=60s"}, 60, 0};
+    (void)state;
+    assert_int_equal(world_run(&three, circle_with_a_collective, NULL), 0);
+    assert_int_equal(world_run(&three, circle_that_another_stream_breaks, NULL), 0);
+}
+
 /* ---- The limit of a split ---- */
 
 static int split_too_late(motetComm_t comm, int rank, int nranks, const void *argument)
@@ -140,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_late_ranks_are_all_named_by_the_error_at_the_limit),
         cmocka_unit_test(test_late_ranks_are_named_by_one_line_and_forgiven),
         cmocka_unit_test(test_late_circle_of_receives_is_named_by_the_error_and_the_line),
+        cmocka_unit_test(test_late_circle_through_a_collective_is_named_and_one_of_streams_is_not),
         cmocka_unit_test(test_late_split_names_where_its_limit_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

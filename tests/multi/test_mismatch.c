@@ -112,12 +112,75 @@ static void test_mismatch_between_threads_is_an_error_everywhere(void **state)
     try_all(&(struct world){.kind = WORLD_THREADS, .nranks = 3, .timeout_s = 20}, lens, 4);
 }
 
+/* ---- Who is on which side */
+
+/* Rank 4 differs, and with `three` rank 1 in another way: each rank's sentence counts all ranks. */
+static int sides(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    const int *three = argument;
+    float a[1001] = {0}, b[1001 * 6];
+    const char *words =
+        *three ? "call 2: ranks 0, 2, 3, 5 called AllReduce(1000 x float32, sum), rank 1 called AllReduce(1000 x float32, "
+                 "max), rank 4 called AllGather(500 x float32)"
+               : "call 2: ranks 0-3, 5 called AllReduce(1000 x float32, sum), rank 4 called AllGather(500 x float32)";
+    motetResult_t result;
+    if (rank == 4)
+        result = motetAllGather(a, b, 500, motetFloat32, comm, NULL);
+    else
+        result = motetAllReduce(a, b, 1000, motetFloat32, *three && rank == 1 ? motetMax : motetSum, comm, NULL);
+    CHECK(nranks == 6 && result == motetInvalidUsage);
+    if (!strstr(motetGetLastError(comm), words))
+        return world_complain(__FILE__, __LINE__, "rank %d: %s", rank, motetGetLastError(comm));
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_mismatch_names_every_side_and_all_its_ranks(void **state)
+{
+    static const struct world worlds[] = {{WORLD_PROCESSES, 6, {NULL}, 30, 0},
+                                          {WORLD_THREADS, 6, {NULL}, 30, 0},
+                                          {WORLD_PROCESSES, 6, {"MOTET_SHM_DISABLE=1"}, 30, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
+        for (int three = 0; three < 2; three++)
+            assert_int_equal(world_run(&worlds[i], sides, &three), 0);
+}
+
+/* Roots of two broadcasts that nobody else reads from go on; the first of the calls that differ is named, across hosts too. */
+static int first_difference(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    int64_t value = rank;
+    motetResult_t result = motetSuccess;
+    (void)argument, (void)nranks;
+    CALL(motetBarrier(comm, NULL));
+    result = motetBroadcast(&value, &value, 1, motetInt64, rank, comm, NULL); /* each one is the root */
+    for (int i = 0; i < 4 && result == motetSuccess; i++)
+        result = motetReduce(&value, &value, 1, motetInt64, motetSum, 0, comm, NULL);
+    if (result == motetSuccess)
+        result = motetBarrier(comm, NULL);
+    CHECK(result == motetInvalidUsage);
+    if (!strstr(motetGetLastError(comm),
+                "call 3: rank 0 called Broadcast(1 x int64, root 0), rank 1 called Broadcast(1 x int64, root 1)"))
+        return world_complain(__FILE__, __LINE__, "rank %d: %s", rank, motetGetLastError(comm));
+    CALL(motetCommAbort(comm));
+    return WORLD_ABORTED;
+}
+
+static void test_mismatch_names_the_first_call_that_differs(void **state)
+{
+    (void)state;
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {NULL}, 30, 0}, first_difference, NULL), 0);
+    assert_int_equal(world_run(&(struct world){WORLD_PROCESSES, 2, {"MOTET_SHM_DISABLE=1"}, 30, 0}, first_difference, NULL), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mismatch_over_shared_memory_is_an_error_everywhere),
         cmocka_unit_test(test_mismatch_over_tcp_is_an_error_everywhere),
         cmocka_unit_test(test_mismatch_between_threads_is_an_error_everywhere),
+        cmocka_unit_test(test_mismatch_names_every_side_and_all_its_ranks),
+        cmocka_unit_test(test_mismatch_names_the_first_call_that_differs),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -98,6 +98,54 @@ static void test_p2p_cycle_of_waiting_sends_is_an_error_everywhere(void **state)
             assert_int_equal(world_run(&worlds[i], waiting_cycle, NULL), 0);
 }
 
+/* Rank 1 has taken the header of rank 0's long message into store, but none of its bytes, and has not said so: rank 0's ring looks full. Then
+ * both wait in Send. Small messages leave room for just that header. */
+static int cycle_behind_a_header(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { RING = 128 * 1024, LINE = 64, SMALL = 16384 - LINE };
+    struct {
+        _Atomic int sending;
+    } *const page = (void *)(uintptr_t)argument;
+    char *buf = calloc(4, 1 << 20), word[8] = "";
+    (void)nranks;
+    CHECK(buf);
+    CALL(motetBarrier(comm, NULL));
+    if (rank == 0) {
+        for (int i = 0; i < 7; i++)
+            CALL(motetSendTag(buf, SMALL, motetUint8, 1, 3, comm, NULL));
+        CALL(motetSendTag(buf, SMALL - LINE, motetUint8, 1, 3, comm, NULL));
+        page->sending++;
+        EXPECT(motetInvalidUsage, motetSendTag(buf, 4 << 20, motetUint8, 1, 3, comm, NULL));
+    } else if (rank == 1) {
+        while (page->sending < 2)
+            world_sleep_ms(1);
+        world_sleep_ms(300); /* both sleep by now */
+        CALL(motetRecvTag(word, sizeof word, motetUint8, MOTET_ANY_SOURCE, 9, NULL, comm, NULL));
+        EXPECT(motetInvalidUsage, motetSend(buf, 4 << 20, motetUint8, 0, comm, NULL));
+    } else {
+        CALL(motetSendTag(word, sizeof word, motetUint8, 1, 9, comm, NULL));
+        page->sending++;
+        EXPECT(motetInvalidUsage, motetBarrier(comm, NULL));
+    }
+    CHECK(strstr(motetGetLastError(comm), "deadlock: rank ") && strstr(motetGetLastError(comm), "rank 1 waits in Send to rank 0"));
+    CALL(motetCommAbort(comm));
+    free(buf);
+    return WORLD_ABORTED;
+}
+
+static void test_p2p_cycle_of_sends_is_seen_behind_a_header(void **state)
+{
+    static const struct world three[] = {{WORLD_PROCESSES, 3, {"MOTET_TIMEOUT=20s"}, 60, 0},
+                                         {WORLD_PROCESSES, 3, {"MOTET_TIMEOUT=20s", "MOTET_SHM_DISABLE=1"}, 60, 0}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(page != MAP_FAILED);
+        assert_int_equal(world_run(&three[i], cycle_behind_a_header, page), 0);
+        munmap(page, 4096);
+    }
+}
+
 /* Receives name tags in another order than they were sent. */
 static int tags_out_of_order(motetComm_t comm, int rank, int nranks, const void *argument)
 {
@@ -307,6 +355,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_p2p_on_streams_exchanges),
         cmocka_unit_test(test_p2p_on_streams_do_not_wait_for_each_other),
         cmocka_unit_test(test_p2p_cycle_of_waiting_sends_is_an_error_everywhere),
+        cmocka_unit_test(test_p2p_cycle_of_sends_is_seen_behind_a_header),
         cmocka_unit_test(test_p2p_sizes_that_differ_are_an_error_on_both),
     };
     if (argc > 1)
