@@ -12,7 +12,7 @@
 #include "unmatched.h"
 
 #define LASTING_MS 500
-#define NAMED_MOST 4 /* of a longer circle; the rest is counted */
+#define NAMED_MOST 4  /* of a longer circle; the rest is counted */
 #define LOOKED_AT  64 /* messages before the newest that may still be under way, on other streams */
 
 /* Copies the record of that number if it is there and says that it has not ended. */

@@ -24,9 +24,9 @@ struct motet_op {
     struct motet_timing timing; /* of the batch; a collective has its own */
     uint64_t queued_ns;         /* when it got its place */
     bool started;
-    bool on_stream; /* the progress thread drives it */
-    motetResult_t result;    /* motetInProgress until complete */
-    struct motet_op *next;   /* in the communicator's queue */
+    bool on_stream;        /* the progress thread drives it */
+    motetResult_t result;  /* motetInProgress until complete */
+    struct motet_op *next; /* in the communicator's queue */
 };
 
 /* An operation of one collective call. Owns call, also on failure (then NULL is returned: out of memory). */

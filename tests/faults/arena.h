@@ -57,7 +57,7 @@ struct arena_rank {
 struct arena_page {
     _Atomic int ready; /* 1: the id is there, 2: it could not be made */
     motetUniqueId id;
-    _Atomic int at_work; /* ranks that began their first round */
+    _Atomic int at_work;              /* ranks that began their first round */
     _Atomic(double) fault_s, woken_s; /* woken: whom the fault stopped for a while */
     struct arena_rank ranks[WORK_MAX_RANKS];
 };

@@ -312,7 +312,8 @@ static bool has_witness(const struct arena *arena, const struct plan *plan)
     int victim = plan->victim, stopped = plan->kind == KILL_BESIDE_STOPPED ? bystander(arena, plan) : -1;
     bool one_host = arena->place == ARENA_SHM || arena->place == ARENA_THREADS;
     for (int r = 0; arena->place != ARENA_TCP && r < arena->nranks; r++)
-        if ((one_host || arena_host_of(arena, r) == arena_host_of(arena, victim)) && !same_process(arena, r, victim) && r != stopped)
+        if ((one_host || arena_host_of(arena, r) == arena_host_of(arena, victim)) && !same_process(arena, r, victim) &&
+            r != stopped)
             return true;
     return false;
 }
@@ -347,8 +348,7 @@ static bool blames_right(const struct arena *arena, const struct plan *plan, int
     if (plan->kind == RESET) /* who it is between is chance; each end names the other one */
         return strstr(text, "rank ") && strstr(text, "(pid ");
     if (plan->kind == EXIT_0)
-        return named &&
-               (!has_witness(arena, plan) || strstr(text, "exited with code 0") || strstr(text, "finished normally"));
+        return named && (!has_witness(arena, plan) || strstr(text, "exited with code 0") || strstr(text, "finished normally"));
     /* In the middle of a split one member may have the child, and another one hear of the parent's end first, and leave. */
     if (plan->kind == COMM_ABORT && strcmp(arena->page->ranks[rank].operation, "CommSplit") == 0)
         return (named && strstr(text, cause)) || strstr(text, "left");
