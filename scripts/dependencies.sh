@@ -9,7 +9,9 @@ needs_run='command:cc gcc
 header:stdlib.h libc6-dev
 command:cmake cmake
 header:openssl/hmac.h libssl-dev
-header:jansson.h libjansson-dev'
+header:jansson.h libjansson-dev
+header:hwloc.h libhwloc-dev
+header:expat.h libexpat1-dev'
 needs_check="$needs_run
 header:cmocka.h libcmocka-dev
 command:pkg-config pkg-config"

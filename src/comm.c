@@ -29,6 +29,7 @@
 #include "segment.h"
 #include "status.h"
 #include "timing.h"
+#include "topo_dump.h"
 #include "tune.h"
 
 #define PROTOCOL_VERSION 2 /* of everything ranks exchange; ranks of different versions refuse each other */
@@ -505,6 +506,7 @@ motetResult_t motet_comm_create(motetComm_t comm, struct motet_boot *boot)
         result = meet(comm);
     if (result == motetSuccess) {
         motet_ledger_open(comm, NULL, NULL, 0);
+        motet_topo_dump(comm);
         comm->magic = MOTET_COMM_MAGIC;
     } else {
         motet_boot_give_up(boot, result, motet_error_text());

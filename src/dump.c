@@ -57,8 +57,7 @@ static int write_device(const char *path, const char *text, size_t len)
     return error;
 }
 
-/* Beside the file, then renamed: readers see all of it or what was there before. A failed write leaves nothing. */
-static int replace_file(const char *path, const char *text, size_t len)
+int motet_dump_replace(const char *path, const char *text, size_t len)
 {
     char draft[4096 + 32];
     struct stat status;
@@ -94,7 +93,7 @@ static int write_file(const char *pattern, const char *reason, char path[4096])
     if (!error)
         motet_dump_text(&json, reason);
     if (!error)
-        error = json.failed ? ENOMEM : replace_file(path, json.text, json.len);
+        error = json.failed ? ENOMEM : motet_dump_replace(path, json.text, json.len);
     motet_json_free(&json);
     if (error)
         complain(path, error);

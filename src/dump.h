@@ -21,6 +21,10 @@ bool motet_dump_finished(struct motet_json *json);
 /* MOTET_DUMP_SIGNAL came since the last call. */
 bool motet_dump_signalled(void);
 
+/* Writes a file beside its place and renames it: readers see all of it or what was there before; a failed write leaves nothing. A device is
+ * written to. 0 or an errno. */
+int motet_dump_replace(const char *path, const char *text, size_t len);
+
 /* With the process: installs the signal's handler; waits for threads and writes the trace; takes the handler away. */
 motetResult_t motet_dump_open(void);
 void motet_dump_closing(void);

@@ -34,6 +34,8 @@ MOTET_SETTING(TRACE,           "MOTET_TRACE",           STRING, 0, 0, "", "", fa
 MOTET_SETTING(TRACE_STEPS,     "MOTET_TRACE_STEPS",     INT, 1024, 16777216, "65536", "", false, "Steps that MOTET_TRACE remembers per process, 64 bytes each; older ones are lost.")
 MOTET_SETTING(HOSTID,          "MOTET_HOSTID",          STRING, 0, 0, "", "", false, "Replaces the host identity that ranks compare (tests, unusual containers).")
 MOTET_SETTING(REPORT,          "MOTET_REPORT",          STRING, 0, 0, "", "", false, "File that rank 0 writes the job report to at the end; JSON if its name ends in .json; - is stderr.")
+MOTET_SETTING(TOPO_FILE,       "MOTET_TOPO_FILE",       STRING, 0, 0, "", "", false, "Topology to use instead of this machine's: XML in NCCL's form, for motet topo and MOTET_TOPO_DUMP_FILE.")
+MOTET_SETTING(TOPO_DUMP_FILE,  "MOTET_TOPO_DUMP_FILE",  STRING, 0, 0, "", "", false, "Where rank 0 writes the topology with the ranks of its first communicator; %h is the host name, %p the process id.")
 MOTET_SETTING(NET_GDR_LEVEL,   "MOTET_NET_GDR_LEVEL",   STRING, 0, 0, "", "", false, "Accepted for NCCL's sake; has no effect on host memory.")
 MOTET_SETTING(ISA,             "MOTET_ISA",             STRING, 0, 0, "", "", false, "Caps the instruction set of the reduction kernels: base, avx2, avx512 or neon.")
 MOTET_SETTING(CHECK,           "MOTET_CHECK",           BOOL, 0, 1, "0", "", false, "1 verifies every schedule before its first use.")
