@@ -89,7 +89,7 @@ static int read_nodes(const cpu_set_t *allowed, cpu_set_t *nodes, int capacity)
     return n;
 }
 
-static void core_share(const cpu_set_t *allowed, int index, int nlocal, cpu_set_t *cpus)
+void binding_share(const cpu_set_t *allowed, int index, int nlocal, cpu_set_t *cpus)
 {
     int total = CPU_COUNT(allowed);
     int first = nlocal <= total ? (int)((long)index * total / nlocal) : index % total;
@@ -111,7 +111,7 @@ bool binding_cpus(enum binding binding, int index, int nlocal, cpu_set_t *cpus)
     if (binding == BINDING_NONE || sched_getaffinity(0, sizeof allowed, &allowed) || !CPU_COUNT(&allowed))
         return false;
     if (binding == BINDING_CORE) {
-        core_share(&allowed, index, nlocal, cpus);
+        binding_share(&allowed, index, nlocal, cpus);
         return true;
     }
     int n = read_nodes(&allowed, nodes, 64);

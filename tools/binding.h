@@ -16,6 +16,9 @@ int binding_cpu_count(void);
  * numa: all CPUs of one memory node. false: nothing to bind (none, or the mask cannot be read). */
 bool binding_cpus(enum binding binding, int index, int nlocal, cpu_set_t *cpus);
 
+/* The share of rank `index` of `nlocal` in any set of CPUs, as core gives it. */
+void binding_share(const cpu_set_t *allowed, int index, int nlocal, cpu_set_t *cpus);
+
 /* "core", "numa", "none" */
 const char *binding_name(enum binding binding);
 bool binding_parse(const char *name, enum binding *binding);

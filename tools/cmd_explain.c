@@ -32,7 +32,7 @@ static const struct option_row explain_options[] = {
      "Shows steps, rounds and pictures of this algorithm."},
     {'r', "rank", "RANK", OPTION_INT, AT(rank), 0, 4095, NULL, "0", "Whose steps are printed."},
     {0, "topo", "FILE", OPTION_TEXT, AT(topo), 0, 0, NULL, NULL,
-     "Takes hosts, cores, latency and bandwidths from a JSON file; options on the command line come on top."},
+     "Takes hosts, cores, latency and bandwidths from a file, JSON or a topology as XML; options on the command line come on top."},
     {0, "latency", "TIME", OPTION_TEXT, AT(latency), 0, 0, NULL, NULL, "Latency between hosts: 5us, 150ns."},
     {0, "bandwidth", "SPEED", OPTION_TEXT, AT(bandwidth), 0, 0, NULL, NULL,
      "Of a host's link to the others, each way, shared by its ranks: 10GB/s, 100Gb/s."},
@@ -290,7 +290,8 @@ const struct command command_explain = {
         "run: everything comes from the schedules and the cost model, for any number of ranks and hosts.\n\n"
         "SIZE is what motet perf counts, 1M unless given. MOTET_ALGO and MOTET_DETERMINISTIC count as in a job. Bandwidths are one way, in "
         "10^9 bytes per second; a SPEED in bits has a small b. A file for --topo is a JSON object with any of hosts, cores, latency, "
-        "bandwidth, rank_bandwidth, local_latency, core_bandwidth, combine_bandwidth, ideal, whole.",
+        "bandwidth, rank_bandwidth, local_latency, core_bandwidth, combine_bandwidth, ideal, whole; or a topology as motet topo --xml "
+        "prints it: hosts, their CPUs, network cards as far as their slots feed them, and what was measured.",
     .exit_status = "0  answered\n1  the library has no answer, or a file could not be written\n2  wrong usage",
     .examples = "motet explain all_reduce 1M -n 8 --hosts 2 # the choice, and why\n"
                 "motet explain all_reduce -n 4 --algo ring --play # a ring, round by round\n"

@@ -47,7 +47,7 @@ static const struct option_row plan_options[] = {
      "One way, of a device to other hosts: 100Gb/s, or a preset."},
     {0, "latency", "TIME", OPTION_TEXT, AT(latency), 0, 0, NULL, "0", "Between hosts: 5us, or the presets tcp and rdma."},
     {0, "topo", "FILE", OPTION_TEXT, AT(topo), 0, 0, NULL, NULL,
-     "Takes rank_bandwidth (of --link), bandwidth (of --net) and latency from a JSON file as for motet explain."},
+     "Takes rank_bandwidth (of --link), bandwidth (of --net) and latency from a file as for motet explain."},
     {0, "compute", "SECONDS", OPTION_TEXT, AT(compute), 0, 0, NULL, "from --tflops", "What one micro-step computes on one device."},
     {0, "tflops", "N", OPTION_TEXT, AT(tflops), 0, 0, NULL, NULL, "10^12 operations per second of a device."},
     {0, "utilisation", "SHARE", OPTION_TEXT, AT(utilisation), 0, 0, NULL, "0.4", "Of these, what the program reaches, 0 to 1."},

@@ -3,6 +3,7 @@
 
 #include "json_file.h"
 #include "quantity.h"
+#include "topo_network.h"
 
 enum member_kind { LATENCY, SPEED, WHOLE_NUMBER, SWITCH, TEXT };
 
@@ -59,8 +60,19 @@ static const char *take(struct network_file *file, size_t i, const json_t *value
     }
 }
 
+/* XML begins with <, perhaps behind a mark of the encoding. */
+static bool is_xml(const char *text, size_t len)
+{
+    size_t at = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < len && memchr(" \t\r\n", text[at], 4))
+        at++;
+    return at < len && text[at] == '<';
+}
+
 bool network_file_parse(const char *name, const char *text, size_t len, struct network_file *file, char *why, size_t why_len)
 {
+    if (is_xml(text, len))
+        return topo_network_parse(name, text, len, file, why, why_len);
     const char *key;
     json_t *value, *object = json_file_parse(name, text, len, why, why_len);
     *file = (struct network_file){0};

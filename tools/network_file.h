@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A network as a JSON object in a file, for `motet explain --topo`:
+ * A network in a file, for `motet explain --topo` and `motet plan --topo`. A JSON object:
  *   {"name": "two islands", "hosts": 2, "cores": 16, "latency": "5us", "bandwidth": "100Gb/s", "rank_bandwidth": 25.0,
  *    "local_latency": "150ns", "core_bandwidth": 40, "combine_bandwidth": 200, "ideal": true, "whole": false}
- * All members may be left out; unknown ones are refused. */
+ * All members may be left out; unknown ones are refused. Or a topology as XML: see topo_network.h. */
 #ifndef MOTET_TOOLS_NETWORK_FILE_H
 #define MOTET_TOOLS_NETWORK_FILE_H
 
