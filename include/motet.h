@@ -93,6 +93,7 @@ typedef struct {
     int warnAfterMs;                 /* one WARN line names late ranks after this long; 0: never. MOTET_WARN_AFTER, default 10 s */
     int nThreads;                    /* threads per rank that move data, >= 1; accepted, one is used */
     const motetProfiler_t *profiler; /* copied; instead of the one of motetProfilerRegister */
+    const char *algo; /* algorithms in the grammar of MOTET_ALGO, at most 127 characters; copied. All ranks the same */
 } motetConfig_t;
 
 #define MOTET_CONFIG_MAGIC 0xcafebeefu
@@ -124,7 +125,8 @@ typedef struct {
     MOTET_CONFIG_UNDEF_INT, /* initTimeoutMs */                                                           \
     MOTET_CONFIG_UNDEF_INT, /* warnAfterMs */                                                             \
     MOTET_CONFIG_UNDEF_INT, /* nThreads */                                                                \
-    MOTET_CONFIG_UNDEF_PTR  /* profiler */                                                                \
+    MOTET_CONFIG_UNDEF_PTR, /* profiler */                                                                \
+    MOTET_CONFIG_UNDEF_PTR  /* algo */                                                                    \
 }
 /* clang-format on */
 

@@ -15,6 +15,8 @@
 #include "base/os.h"
 #include "base/settings.h"
 #include "board.h"
+#include "census.h"
+#include "cost.h"
 #include "dump_text.h"
 #include "council.h"
 #include "creation.h"
@@ -31,8 +33,9 @@
 #include "timing.h"
 #include "topo_dump.h"
 #include "tune.h"
+#include "tuning.h"
 
-#define PROTOCOL_VERSION 2 /* of everything ranks exchange; ranks of different versions refuse each other */
+#define PROTOCOL_VERSION 3 /* of everything ranks exchange; ranks of different versions refuse each other */
 
 /* First exchange. The settings text follows. */
 struct introduction {
@@ -40,6 +43,7 @@ struct introduction {
     uint64_t id; /* rank 0's choice counts */
     int32_t nlanes;
     uint64_t lane_bytes, eager_bytes;
+    char algorithms[128];
     struct motet_process process;
 };
 
@@ -61,6 +65,7 @@ static motetResult_t make_introduction(const struct motet_options *options, cons
                                           .lane_bytes = options->lane_bytes,
                                           .eager_bytes = options->eager_bytes,
                                           .process = *process};
+    memcpy(introduction->algorithms, options->algorithms, sizeof introduction->algorithms);
     memcpy(introduction + 1, settings, settings_len);
     free(settings);
     *blob = introduction;
@@ -107,6 +112,9 @@ static motetResult_t check_introductions(void *const *blobs, const size_t *lens,
             return motet_fail(motetInvalidUsage,
                               "configurations differ: rank 0 has %d channels of %" PRIu64 " bytes, rank %d has %d of %" PRIu64,
                               first->nlanes, first->lane_bytes, r, other->nlanes, other->lane_bytes);
+        if (memcmp(other->algorithms, first->algorithms, sizeof first->algorithms) != 0)
+            return motet_fail(motetInvalidUsage, "configurations differ: rank 0 has algo \"%.127s\", rank %d has \"%.127s\"",
+                              first->algorithms, r, other->algorithms);
     }
     return motetSuccess;
 }
@@ -461,20 +469,46 @@ static void fill_card(motetComm_t comm)
     snprintf(card->host, sizeof card->host, "%s", self->host_name);
 }
 
+/* What all ranks' machines do, and the table of measured times if all have read the same. */
+static motetResult_t find_speeds(motetComm_t comm, struct motet_tune_world *world, struct motet_cost_machine *machine)
+{
+    struct motet_speeds speeds;
+    const struct motet_speeds **of = calloc((size_t)comm->nranks, sizeof(const struct motet_speeds *));
+    if (!of)
+        return motet_fail(motetSystemError, "out of memory while creating communicator %s", comm->options.name);
+    for (int p = 0; p < comm->nranks; p++)
+        of[p] = &comm->peers[p].endpoint->process.speeds;
+    motet_census(of, comm->nranks, &speeds);
+    uint64_t own = of[comm->position]->tuning;
+    free(of);
+    motet_cost_machine_measured(&speeds, machine);
+    world->machine = machine;
+    world->machines = speeds.machine;
+    TRY(motet_tuning_load(&world->tuning));
+    if (speeds.tuning == 0)
+        world->tuning = NULL;
+    if (speeds.tuning == 0 && own != 0)
+        INFO(MOTET_LOG_TUNING, "comm %s: no measured times are used: not all ranks have read the same table", comm->options.name);
+    return motetSuccess;
+}
+
 motetResult_t motet_comm_complete(motetComm_t comm)
 {
+    struct motet_cost_machine machine;
     find_crowd(comm);
     struct motet_tune_world world = {.nranks = comm->nranks,
                                      .nhosts = comm->nhosts,
                                      .host_first = comm->host_first,
                                      .ncpus = comm->crowd_cpus,
                                      .local_ranks = comm->crowd_ranks,
-                                     .lane_bytes = comm->layout.lane_bytes};
+                                     .lane_bytes = comm->layout.lane_bytes,
+                                     .algorithms = comm->options.algorithms[0] ? comm->options.algorithms : NULL};
     world.same_process = true;
     for (int p = 0; p < comm->nranks; p++) {
         world.same_process &= comm->peers[p].same_process;
         world.rotated |= comm->rank_at[p] != p;
     }
+    TRY(find_speeds(comm, &world, &machine));
     TRY(motet_tuner_create(&world, &comm->tuner));
     if (comm->nlocal > comm->ncpus)
         INFO(MOTET_LOG_INIT, "comm %s: the %d ranks of this host share %d CPU%s: a rank that waits gives way at once",

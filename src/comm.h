@@ -38,6 +38,7 @@ struct motet_options {
     size_t lane_bytes;
     size_t eager_bytes;
     char name[64];
+    char algorithms[128];     /* instead of MOTET_ALGO; "": MOTET_ALGO */
     motetProfiler_t profiler; /* size 0: none */
 };
 

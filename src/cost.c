@@ -12,26 +12,13 @@
 #include "base/error.h"
 #include "graph.h"
 
-/* Two cores that share a last-level cache, and 2 GB/s of TCP. Measured: 4 bytes moved per byte of a two-shot all-reduce of 64 KB - 1 MB at
- * 110 bytes/ns near, half of it far; ping-pong 0.05 - 0.25 us one way; 1.1 us per yield with switch. */
-const struct motet_cost_machine motet_cost_default = {
-    .link =
-        {
-            [MOTET_LINK_THREADS] = {.latency_ns = 150, .message_ns = 40, .bytes_per_ns = 10},
-            [MOTET_LINK_SHARED] = {.latency_ns = 150, .message_ns = 40, .bytes_per_ns = 10},
-            [MOTET_LINK_NET] = {.latency_ns = 15000, .message_ns = 2000, .bytes_per_ns = 2},
-        },
-    .step_ns = 30,
-    .core_bytes_per_ns = 40,
-    .combine_bytes_per_ns = 200,
-    .switch_ns = 1100,
-    .piece_bytes = 16384,
-};
-
 /* Shapes with more positions are extrapolated. Fewer where many ranks compute this on few cores: 64 of them on 2 cores would spend 0.2 s. */
 #define EXACT_RANKS_ONE_HOST   32
 #define EXACT_RANKS_CROWDED    16
 #define EXACT_RANKS_MANY_HOSTS 64
+
+/* Ranks that share a core: one publishes, another looks, and each of them looks again. */
+#define SWITCHES_PER_HOP 1.15
 
 /* What a reader of many schedules needs at hand. */
 struct model {
@@ -40,15 +27,32 @@ struct model {
     const struct motet_cost_machine *machine;
     const struct motet_cost_load *load;
     double chunk_bytes, wide_ratio;
+    double core_bytes_per_ns; /* of these data */
+    bool is_short;            /* the calls take the short way */
 };
+
+/* Loads and stores of a core: the part of the data that does not stay in a cache moves at the speed of the next one. */
+static double core_speed(const struct motet_cost_machine *machine, const struct motet_cost_world *world,
+                         const struct motet_shape *shape, double bytes)
+{
+    int local_ranks = world->local_ranks > 0 ? world->local_ranks : (shape->nranks + shape->nhosts - 1) / shape->nhosts;
+    double own = 2 * bytes + 2 * (world->lane_bytes > 0 && world->lane_bytes < bytes ? world->lane_bytes : bytes);
+    double all = own * local_ranks;
+    double beyond = own > machine->cache_bytes ? 1 - machine->cache_bytes / own : 0;
+    double outside = all > machine->shared_cache_bytes ? 1 - machine->shared_cache_bytes / all : 0;
+    double shared_ns = (1 - outside) / machine->shared_bytes_per_ns + outside / machine->memory_bytes_per_ns;
+    return 1 / ((1 - beyond) / machine->core_bytes_per_ns + beyond * shared_ns);
+}
 
 static struct model make_model(const struct motet_shape *shape, const struct motet_cost_world *world,
                                const struct motet_cost_load *load, int nchunks)
 {
+    const struct motet_cost_machine *machine = world->machine ? world->machine : &motet_cost_default;
     return (struct model){
         .shape = shape,
         .world = world,
-        .machine = world->machine ? world->machine : &motet_cost_default,
+        .machine = machine,
+        .core_bytes_per_ns = core_speed(machine, world, shape, load->bytes),
         .load = load,
         .chunk_bytes = load->bytes / nchunks,
         .wide_ratio = load->wide_size > load->size ? load->wide_size / load->size : 1,
@@ -82,6 +86,7 @@ static enum motet_link_class link_class(const struct model *model, int host, int
 struct step_work {
     double out, in;  /* bytes of one message */
     double core;     /* loads + stores without what the network costs */
+    double fetched;  /* of these, what others stored, if they are on this host */
     double combined; /* operand bytes that are added up */
     int sends, receives;
 };
@@ -107,6 +112,7 @@ static struct step_work work_of(const struct model *model, const struct motet_st
     double loads = work.receives * work.in + (step->src == MOTET_NONE ? 0 : step->nsrc * local);
     bool found = work.sends > 0 && model->world->same_process && is_published(step, operands, sends_wide);
     work.combined = operands > 1 ? loads : 0;
+    work.fetched = work.receives * work.in;
     if (step->dst != MOTET_NONE)
         work.core = loads + (motet_plane_is_wide(step->dst) ? wide : narrow);
     else if (!found)
@@ -114,6 +120,26 @@ static struct step_work work_of(const struct model *model, const struct motet_st
     if (work.sends > 0 && !found) /* staged once; a stored result is read again for it */
         work.core += step->dst != MOTET_NONE ? 2 * work.out : work.out;
     return work;
+}
+
+bool motet_cost_is_short(const struct motet_schedule *schedule)
+{
+    bool received = false;
+    for (int s = 0; s < schedule->nsteps; s++) {
+        const struct motet_step *step = &schedule->steps[s];
+        int p = schedule->position, n = schedule->nranks;
+        int sends = motet_peers_count(step->to, p, n), receives = motet_peers_count(step->from, p, n);
+        bool one_local = step->nsrc == 0 || step->src == MOTET_NONE || (step->nsrc == 1 && step->src == MOTET_INPUT);
+        if (((step->flags & MOTET_ENDS_ROUND) && s + 1 < schedule->nsteps) || step->dst > MOTET_OUTPUT ||
+            (step->flags & MOTET_WIDE) || !one_local || step->n > 1)
+            return false;
+        if (sends > 0 && (received || receives > 0))
+            return false;
+        if (sends == 0 && step->n > 0 && step->dst != MOTET_OUTPUT)
+            return false;
+        received |= receives > 0;
+    }
+    return true;
 }
 
 /* ---- Volume ---- */
@@ -157,26 +183,33 @@ motetResult_t motet_cost_bytes(const struct motet_algorithm *algorithm, const st
 
 /* ---- Time ---- */
 
-/* Events by time, at equal times by number: step g may start; number nsteps + p: the core of position p is free. */
+/* Events by time, at equal times by number: step g may start; number nsteps + c: core c is free. */
 struct timing {
     const struct model *model;
     const struct motet_graph *graph;
-    double crowd;        /* ranks that share one core, at least 1 */
-    double *first, *all; /* per step: when its first piece, and everything, has come from its round and its senders */
-    int32_t *pending;    /* per step: messages not there yet, + 1 while its round is closed */
-    double *free_at, *work, *round_done;                 /* per position: core is free; work so far; last step of the open round */
-    int32_t *left;                                       /* per position: steps of the open round that have not run */
-    int32_t *host;                                       /* of a position */
+    double crowd;               /* ranks that share one core, at least 1 */
+    double *first, *all;        /* per step: when its first piece, and everything, has come from its round and its senders */
+    int32_t *pending;           /* per step: messages not there yet, + 1 while its round is closed */
+    double *free_at, *work;     /* per core: it is free; its work so far */
+    double *round_done;         /* per position: last step of the open round */
+    int32_t *core, *core_first; /* core of a position; first position of a core. Neighbours share */
+    int32_t *left;              /* per position: steps of the open round that have not run */
+    int32_t *host;              /* of a position */
     double *out_free, *in_free, *carried;                /* per host: its link is free, each way; time it was busy outwards */
     double *rank_out_free, *rank_in_free, *rank_carried; /* the same for a position's own link */
     const struct motet_cost_timeline *timeline;          /* NULL: nobody asked */
     int32_t *events, nevents;                            /* a heap */
-    int32_t *waiting,
-        *nwaiting; /* per position, from its first step on: a heap of steps that wait for the core, the first listed on top */
-    int32_t *busy; /* per position: the core runs a step; the event of its end is to come */
-    double done;   /* the last step so far */
+    int32_t *waiting, *nwaiting; /* per core, from its first step on: a heap of steps that wait for it, the first listed on top */
+    int32_t *busy;               /* per core: it runs a step; the event of its end is to come */
+    double done;                 /* the last step so far */
     int nhosts;
 };
+
+/* Ranks that share a core, at least 1. */
+static double crowd_of(const struct motet_cost_world *world)
+{
+    return world->ncpus > 0 && world->local_ranks > world->ncpus ? (double)world->local_ranks / world->ncpus : 1;
+}
 
 static double event_time(const struct timing *timing, int event)
 {
@@ -267,6 +300,11 @@ static double piece_of(const struct motet_cost_machine *machine, double on_wire,
     return bytes > machine->piece_bytes ? on_wire * machine->piece_bytes / bytes : on_wire;
 }
 
+static bool is_whole(const struct timing *timing)
+{
+    return timing->model->machine->whole || timing->model->is_short;
+}
+
 /* Message m of `bytes` from a step of position p with these times. */
 static void deliver(struct timing *timing, int p, int m, double head, double tail, double bytes)
 {
@@ -276,7 +314,7 @@ static void deliver(struct timing *timing, int p, int m, double head, double tai
     double latency = machine->link[class].latency_ns, rank_speed = machine->link[class].rank_bytes_per_ns;
     double on_rank_wire = rank_speed > 0 ? bytes / rank_speed : 0, begin = head;
     if (timing->crowd > 1)
-        latency += machine->switch_ns * timing->crowd;
+        latency += machine->switch_ns * timing->crowd * SWITCHES_PER_HOP;
     if (rank_speed > 0) {
         begin = cross(&timing->rank_out_free[p], head, on_rank_wire, &tail);
         timing->rank_carried[p] += on_rank_wire;
@@ -293,7 +331,7 @@ static void deliver(struct timing *timing, int p, int m, double head, double tai
         begin = cross(&timing->rank_in_free[to], begin, on_rank_wire, &tail);
         later(&head, begin + piece_of(machine, on_rank_wire, bytes));
     }
-    if (machine->whole)
+    if (is_whole(timing))
         later(&head, tail);
     if (timing->timeline)
         timing->timeline->arrived[m] = tail + latency;
@@ -323,27 +361,45 @@ static double message_ns(const struct timing *timing, int g, const struct step_w
     return ns;
 }
 
+/* What loading lines costs that are in another core's cache. With more ranks than cores, a rank that passes on what it receives gives its
+ * core away for each piece that has not come yet. */
+static double fetch_ns(const struct timing *timing, int g, const struct step_work *work)
+{
+    const struct motet_graph *graph = timing->graph;
+    const struct motet_cost_machine *machine = timing->model->machine;
+    int host = timing->host[graph->position[g]], local = 0;
+    for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++)
+        local += timing->host[graph->position[graph->in[k]]] == host;
+    if (local == 0)
+        return 0;
+    double ns = local * work->in / machine->fetch_bytes_per_ns / timing->crowd; /* one of those on a core fetches for all */
+    if (timing->crowd > 1 && work->sends > 0 && work->in > machine->piece_bytes)
+        ns += machine->switch_ns * work->in / machine->piece_bytes;
+    return ns;
+}
+
 static void run_step(struct timing *timing, int g)
 {
     const struct motet_graph *graph = timing->graph;
     const struct motet_cost_machine *machine = timing->model->machine;
-    int p = graph->position[g];
+    int p = graph->position[g], core = timing->core[p];
     const struct motet_step *step = motet_graph_step(graph, g);
     struct step_work work = work_of(timing->model, step, p);
-    double fixed = timing->crowd * (machine->step_ns + message_ns(timing, g, &work));
-    double moving = timing->crowd * (work.core / machine->core_bytes_per_ns + work.combined / machine->combine_bytes_per_ns);
+    double fixed = (timing->model->is_short ? 0 : machine->step_ns) + message_ns(timing, g, &work);
+    double moving =
+        work.core / timing->model->core_bytes_per_ns + fetch_ns(timing, g, &work) + work.combined / machine->combine_bytes_per_ns;
     double bytes = work.out > work.in ? work.out : work.in;
     double first_piece = bytes > machine->piece_bytes ? moving * machine->piece_bytes / bytes : moving;
-    later(&timing->free_at[p], timing->first[g]);
-    double head = timing->free_at[p] + fixed + first_piece;
-    timing->free_at[p] += fixed + moving;
-    timing->work[p] += fixed + moving;
+    later(&timing->free_at[core], timing->first[g]);
+    double head = timing->free_at[core] + fixed + first_piece;
+    timing->free_at[core] += fixed + moving;
+    timing->work[core] += fixed + moving;
     double tail = timing->all[g] + first_piece;
-    later(&tail, timing->free_at[p]);
-    if (machine->whole)
+    later(&tail, timing->free_at[core]);
+    if (is_whole(timing))
         head = tail;
     if (timing->timeline) {
-        timing->timeline->begun[g] = timing->free_at[p] - fixed - moving;
+        timing->timeline->begun[g] = timing->free_at[core] - fixed - moving;
         timing->timeline->ended[g] = tail;
     }
     later(&timing->round_done[p], tail);
@@ -359,23 +415,39 @@ static void handle(struct timing *timing, int event)
 {
     const struct motet_graph *graph = timing->graph;
     bool core_is_free = event >= graph->nsteps;
-    int p = core_is_free ? event - graph->nsteps : graph->position[event];
-    int32_t *waiting = timing->waiting + graph->first_step[p], *nwaiting = &timing->nwaiting[p];
+    int core = core_is_free ? event - graph->nsteps : timing->core[graph->position[event]];
+    int32_t *waiting = timing->waiting + graph->first_step[timing->core_first[core]], *nwaiting = &timing->nwaiting[core];
     if (!core_is_free)
         heap_push(timing, waiting, (*nwaiting)++, event, step_is_before);
-    timing->busy[p] &= !core_is_free;
-    if (*nwaiting == 0 || timing->busy[p])
+    timing->busy[core] &= !core_is_free;
+    if (*nwaiting == 0 || timing->busy[core])
         return;
-    timing->busy[p] = true;
+    timing->busy[core] = true;
     run_step(timing, heap_pop(timing, waiting, (*nwaiting)--, step_is_before));
-    add_event(timing, graph->nsteps + p);
+    add_event(timing, graph->nsteps + core);
+}
+
+/* Neighbours on a host share a core, `crowd` of them. */
+static void deal_out_cores(struct timing *timing)
+{
+    const struct motet_graph *graph = timing->graph;
+    int ncores = 0, on_host = 0;
+    double used = 0;
+    for (int p = 0; p < graph->nranks; p++) {
+        timing->host[p] = host_of(timing->model->world, timing->model->shape, p);
+        on_host = p > 0 && timing->host[p] == timing->host[p - 1] ? on_host + 1 : 0;
+        if (on_host == 0 || on_host >= used + timing->crowd) {
+            used = on_host == 0 ? 0 : used + timing->crowd;
+            timing->core_first[ncores++] = p;
+        }
+        timing->core[p] = ncores - 1;
+    }
 }
 
 static void run_all(struct timing *timing)
 {
     const struct motet_graph *graph = timing->graph;
-    for (int p = 0; p < graph->nranks; p++)
-        timing->host[p] = host_of(timing->model->world, timing->model->shape, p);
+    deal_out_cores(timing);
     for (int g = 0; g < graph->nsteps; g++)
         timing->pending[g] = 1 + graph->in_first[g + 1] - graph->in_first[g];
     for (int p = 0; p < graph->nranks; p++)
@@ -396,7 +468,7 @@ static void find_busiest(const struct timing *timing, struct motet_cost_time *ti
                 continue;
             time->busiest_ns = loads[resource][k];
             time->busiest = (enum motet_cost_resource)resource;
-            time->where = k;
+            time->where = resource == MOTET_COST_CORE ? timing->core_first[k] : k;
         }
     }
 }
@@ -409,18 +481,16 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
     for (int p = 0; model->world->host && p < graph->nranks; p++)
         nhosts = (size_t)model->world->host[p] >= nhosts ? (size_t)model->world->host[p] + 1 : nhosts;
     double *times = calloc(2 * nsteps + 6 * nranks + 3 * nhosts, sizeof(*times));
-    int32_t *numbers = calloc(3 * nsteps + 5 * nranks, sizeof(*numbers));
+    int32_t *numbers = calloc(3 * nsteps + 7 * nranks, sizeof(*numbers));
     bool ok = times && numbers;
     if (ok) {
         struct timing timing = {.model = model,
                                 .graph = graph,
-                                .crowd = 1,
+                                .crowd = crowd_of(model->world),
                                 .first = times,
                                 .pending = numbers,
                                 .timeline = timeline,
                                 .nhosts = (int)nhosts};
-        if (model->world->ncpus > 0 && model->world->local_ranks > model->world->ncpus)
-            timing.crowd = (double)model->world->local_ranks / model->world->ncpus;
         timing.all = times + nsteps;
         timing.free_at = timing.all + nsteps;
         timing.work = timing.free_at + nranks;
@@ -437,6 +507,8 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
         timing.left = timing.nwaiting + nranks;
         timing.host = timing.left + nranks;
         timing.busy = timing.host + nranks;
+        timing.core = timing.busy + nranks;
+        timing.core_first = timing.core + nranks;
         run_all(&timing);
         *time = (struct motet_cost_time){.tile_ns = timing.done, .ntiles = 1, .is_exact = true};
         find_busiest(&timing, time);
@@ -458,6 +530,24 @@ static double tiles_of(const struct motet_graph *graph, const struct motet_cost_
     return load->bytes > most ? (double)(int64_t)(load->bytes / most) + 1 : 1;
 }
 
+/* All peers share memory, the schedules of all positions are such, and no message is long. */
+static bool is_short(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
+                     const struct motet_cost_load *tile)
+{
+    if (shape->nhosts > 1 || world->host || tile->bytes / motet_schedule_nchunks(&graph->schedules[0]) > MOTET_COST_SHORT_BYTES)
+        return false;
+    for (int p = 0; p < graph->nranks; p++)
+        if (!motet_cost_is_short(&graph->schedules[p]))
+            return false;
+    return true;
+}
+
+/* What a call costs beside its steps. */
+static double call_ns(const struct model *model, double crowd)
+{
+    return (model->is_short ? model->machine->short_call_ns : model->machine->call_ns) * crowd;
+}
+
 /* Times the load tile by tile; two tiles are in flight. */
 static bool time_graph(const struct motet_graph *graph, const struct motet_shape *shape, const struct motet_cost_world *world,
                        const struct motet_cost_load *load, struct motet_cost_time *time)
@@ -466,12 +556,14 @@ static bool time_graph(const struct motet_graph *graph, const struct motet_shape
     double ntiles = tiles_of(graph, world, load);
     tile.bytes = load->bytes / ntiles;
     struct model model = make_model(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
+    model.core_bytes_per_ns = core_speed(model.machine, world, shape, load->bytes);
+    model.is_short = ntiles <= 1 && is_short(graph, shape, world, &tile);
     if (!time_tile(&model, graph, NULL, time))
         return false;
     double between = time->busiest_ns;
     later(&between, time->tile_ns / 2);
     time->ntiles = ntiles;
-    time->ns = time->tile_ns + (ntiles - 1) * between;
+    time->ns = call_ns(&model, crowd_of(world)) + time->tile_ns + (ntiles - 1) * between;
     return true;
 }
 

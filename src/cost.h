@@ -18,15 +18,30 @@ struct motet_cost_machine {
         double bytes_per_ns;      /* of one host's link to all others; core bytes bound the classes inside a host */
         double rank_bytes_per_ns; /* of one position's own link, each way; 0: no such link */
     } link[MOTET_NLINK_CLASSES];
-    double step_ns;              /* interpreting a step */
-    double core_bytes_per_ns;    /* loads + stores of one core, all in the last-level cache */
-    double combine_bytes_per_ns; /* operands added up; beside loading them */
-    double switch_ns;            /* giving the core to another rank, when ranks outnumber cores */
-    double piece_bytes;          /* what is forwarded before the rest has come */
-    bool whole;                  /* nothing is forwarded before all of a message has come, whatever piece_bytes says */
+    double call_ns, step_ns;                /* the engine: beginning and ending a call; interpreting a step */
+    double short_call_ns;                   /* the same of a call on the short way (flat.h), its steps included */
+    double core_bytes_per_ns;               /* loads + stores of one core, while a rank's data stay in its own cache */
+    double shared_bytes_per_ns;             /* the same beyond that, in a cache that cores share */
+    double memory_bytes_per_ns;             /* and beyond that, all cores at work */
+    double cache_bytes, shared_cache_bytes; /* of one core; of a host */
+    double fetch_bytes_per_ns;              /* loads of what another core stored, beside loading it */
+    double combine_bytes_per_ns;            /* operands added up; beside loading them */
+    double switch_ns;                       /* giving the core to another rank, when ranks outnumber cores */
+    double piece_bytes;                     /* what is forwarded before the rest has come */
+    bool whole;                             /* nothing is forwarded before all of a message has come, whatever piece_bytes says */
 };
 
+/* Messages of at most so many bytes can take the short way (flat.c). */
+#define MOTET_COST_SHORT_BYTES 16383
+
 extern const struct motet_cost_machine motet_cost_default;
+
+/* The default with what was measured instead, where it was. */
+struct motet_speeds;
+void motet_cost_machine_measured(const struct motet_speeds *speeds, struct motet_cost_machine *machine);
+
+/* One speed for all that cores do with memory. */
+void motet_cost_machine_core(struct motet_cost_machine *machine, double bytes_per_ns);
 
 /* Where the ranks run. */
 struct motet_cost_world {
@@ -68,6 +83,10 @@ struct motet_cost_volume {
     double core;                   /* loads + stores: operands, results, staging (once, however many read it) */
     int messages_sent, messages_received, rounds;
 };
+
+/* Whether the schedule is such that its calls take the short way where their messages are small and all peers share memory: one round in
+ * which a position sends from its input, then only receives into its output. flat.c says the same of plans. */
+bool motet_cost_is_short(const struct motet_schedule *schedule);
 
 /* Volume of one expanded schedule. */
 void motet_cost_volume(const struct motet_schedule *schedule, const struct motet_shape *shape, const struct motet_cost_world *world,

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/settings.h"
 #include "reduce/reduce.h"
+#include "speeds.h"
+#include "tuning.h"
 
 #define NOTHING 1e30 /* a speed at which work takes no time */
 
@@ -71,9 +74,13 @@ static motetResult_t check_query(const motetExplainQuery_t *query)
     return check_speed("combineGBs", query->network.combineGBs);
 }
 
-static void fill_machine(const motetExplainNetwork_t *network, struct motet_cost_machine *machine)
+static void fill_machine(const motetExplainQuery_t *query, struct motet_cost_machine *machine)
 {
-    *machine = motet_cost_default;
+    const motetExplainNetwork_t *network = &query->network;
+    struct motet_speeds speeds = {0};
+    if (query->here)
+        motet_speeds_get(&speeds);
+    motet_cost_machine_measured(&speeds, machine);
     for (int class = 0; class < MOTET_NLINK_CLASSES; class ++) {
         machine->link[class].rank_bytes_per_ns = network->rankGBs;
         if (network->ideal)
@@ -86,11 +93,12 @@ static void fill_machine(const motetExplainNetwork_t *network, struct motet_cost
     if (network->hostGBs > 0)
         machine->link[MOTET_LINK_NET].bytes_per_ns = network->hostGBs;
     if (network->ideal) {
-        machine->step_ns = machine->switch_ns = 0;
-        machine->core_bytes_per_ns = machine->combine_bytes_per_ns = NOTHING;
+        machine->call_ns = machine->short_call_ns = machine->step_ns = machine->switch_ns = 0;
+        motet_cost_machine_core(machine, NOTHING);
+        machine->fetch_bytes_per_ns = machine->combine_bytes_per_ns = NOTHING;
     }
     if (network->coreGBs > 0)
-        machine->core_bytes_per_ns = network->coreGBs;
+        motet_cost_machine_core(machine, network->coreGBs);
     if (network->combineGBs > 0)
         machine->combine_bytes_per_ns = network->combineGBs;
     machine->whole = network->whole != 0;
@@ -127,30 +135,61 @@ static motetResult_t fill_load(const motetExplainQuery_t *query, struct motet_ex
     return motetSuccess;
 }
 
-motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, struct motet_explanation_scene *scene)
+/* As a communicator is. */
+static motetResult_t fill_real(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+                               struct motet_explanation_scene *scene)
 {
-    *scene = (struct motet_explanation_scene){0};
-    TRY(motet_settings_load());
-    TRY(check_query(query));
-    TRY(find_collective(query->collective, &scene->collective));
-    TRY(fill_load(query, scene));
+    int *host_first = calloc((size_t)real->nhosts + 1, sizeof(*host_first));
+    scene->shape =
+        (struct motet_shape){.nranks = real->nranks, .root = query->root, .nhosts = real->nhosts, .host_first = host_first};
+    scene->network_hosts = real->nhosts;
+    if (!host_first)
+        return motet_fail(motetSystemError, "out of memory for an explanation of %d ranks", real->nranks);
+    memcpy(host_first, real->host_first, ((size_t)real->nhosts + 1) * sizeof(*host_first));
+    scene->machine = real->machine ? *real->machine : motet_cost_default;
+    scene->world = (struct motet_cost_world){
+        .machine = &scene->machine,
+        .ncpus = real->ncpus,
+        .local_ranks = real->local_ranks,
+        .same_process = real->same_process,
+        .lane_bytes = (double)real->lane_bytes,
+    };
+    return motetSuccess;
+}
+
+static motetResult_t fill_imagined(const motetExplainQuery_t *query, struct motet_explanation_scene *scene)
+{
     size_t tile = query->tileBytes ? query->tileBytes : (size_t)motet_setting_int(MOTET_SET_BUFFSIZE);
-    int local = (query->nranks + query->nhosts - 1) / query->nhosts;
-    motetResult_t result = fill_shape(query, scene);
-    if (result != motetSuccess) {
-        motet_explanation_scene_free(scene);
-        return result;
-    }
-    fill_machine(&query->network, &scene->machine);
+    TRY(fill_shape(query, scene));
+    fill_machine(query, &scene->machine);
     scene->world = (struct motet_cost_world){
         .machine = &scene->machine,
         .ncpus = query->coresPerHost,
-        .local_ranks = local,
+        .local_ranks = (query->nranks + query->nhosts - 1) / query->nhosts,
         .same_process = query->threads != 0,
         .lane_bytes = tile == SIZE_MAX ? 0 : (double)tile,
         .host = scene->network_host,
     };
     return motetSuccess;
+}
+
+motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+                                           struct motet_explanation_scene *scene)
+{
+    *scene = (struct motet_explanation_scene){0};
+    TRY(motet_settings_load());
+    motetExplainQuery_t checked = *query;
+    if (real) {
+        checked.nranks = real->nranks < MOTET_EXPLANATION_RANKS ? real->nranks : MOTET_EXPLANATION_RANKS;
+        checked.nhosts = 1;
+    }
+    TRY(check_query(&checked));
+    TRY(find_collective(query->collective, &scene->collective));
+    TRY(fill_load(query, scene));
+    motetResult_t result = real ? fill_real(query, real, scene) : fill_imagined(query, scene);
+    if (result != motetSuccess)
+        motet_explanation_scene_free(scene);
+    return result;
 }
 
 void motet_explanation_scene_free(struct motet_explanation_scene *scene)
@@ -247,9 +286,15 @@ motetResult_t motet_explanation_ranges(struct motetExplanation *explanation, mot
     return motetSuccess;
 }
 
-static motetResult_t make_tuner(struct motetExplanation *explanation)
+static motetResult_t make_tuner(struct motetExplanation *explanation, const motetExplainQuery_t *query,
+                                const struct motet_tune_world *real)
 {
     const struct motet_explanation_scene *scene = &explanation->scene;
+    if (real) {
+        struct motet_tune_world same = *real;
+        same.algorithms = explanation->algorithms ? explanation->algorithms : real->algorithms;
+        return motet_tuner_create(&same, &explanation->tuner);
+    }
     struct motet_tune_world world = {
         .nranks = scene->shape.nranks,
         .nhosts = scene->shape.nhosts,
@@ -262,6 +307,10 @@ static motetResult_t make_tuner(struct motetExplanation *explanation)
         .network_host = scene->network_host,
         .algorithms = explanation->algorithms,
     };
+    /* A table that the user names is meant; the one in the cache directory is of this machine. */
+    if (query->here || motet_setting_is_set(MOTET_SET_TUNER_FILE))
+        TRY(motet_tuning_load(&world.tuning));
+    world.machines = motet_machine_fingerprint();
     return motet_tuner_create(&world, &explanation->tuner);
 }
 
@@ -278,33 +327,37 @@ static motetResult_t fill_candidate(struct motetExplanation *explanation, int in
     return motet_explanation_measure(scene, candidate->algorithm, &candidate->volume);
 }
 
-static motetResult_t fill(struct motetExplanation *explanation, const motetExplainQuery_t *query)
+static motetResult_t fill(struct motetExplanation *explanation, const motetExplainQuery_t *query,
+                          const struct motet_tune_world *real)
 {
-    TRY(motet_explanation_scene_make(query, &explanation->scene));
+    TRY(motet_explanation_scene_make(query, real, &explanation->scene));
     explanation->dtype = query->datatype;
     explanation->op = query->op;
     explanation->algorithms = query->algo ? strdup(query->algo) : NULL;
     explanation->candidates = calloc((size_t)motet_nalgorithms, sizeof(*explanation->candidates));
     if (!explanation->candidates || (query->algo && !explanation->algorithms))
         return motet_fail(motetSystemError, "out of memory for an explanation");
-    TRY(make_tuner(explanation));
+    TRY(make_tuner(explanation, query, real));
     struct motet_tune_candidate rows[64];
     struct motet_tune_request request = request_of(explanation, explanation->scene.load.bytes);
     TRY(motet_tune_candidates(explanation->tuner, &request, rows, 64, &explanation->ncandidates));
     for (int i = 0; i < explanation->ncandidates; i++) {
         explanation->candidates[i].algorithm = rows[i].algorithm;
         explanation->candidates[i].excluded_by = rows[i].excluded_by;
+        explanation->candidates[i].is_measured = rows[i].is_measured;
+        explanation->candidates[i].measured_ns = rows[i].time_ns;
         TRY(fill_candidate(explanation, i));
     }
     return motet_explanation_choose(explanation, explanation->scene.load.bytes, &explanation->chosen);
 }
 
-motetResult_t motet_explanation_make(const motetExplainQuery_t *query, struct motetExplanation **made)
+motetResult_t motet_explanation_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+                                     struct motetExplanation **made)
 {
     struct motetExplanation *explanation = calloc(1, sizeof(*explanation));
     if (!explanation)
         return motet_fail(motetSystemError, "out of memory for an explanation");
-    motetResult_t result = fill(explanation, query);
+    motetResult_t result = fill(explanation, query, real);
     if (result == motetSuccess)
         *made = explanation;
     else

@@ -31,7 +31,8 @@ struct motet_explanation_volume {
 struct motet_explanation_candidate {
     const struct motet_algorithm *algorithm;
     const char *excluded_by;
-    bool fits;
+    bool fits, is_measured;
+    double measured_ns; /* from the table, where it has one */
     struct motet_cost_time time;
     struct motet_explanation_volume volume;
     struct motet_playback *playback; /* made when it is asked for */
@@ -47,11 +48,14 @@ struct motetExplanation {
     int ncandidates, chosen;
 };
 
-/* Checks a query. Errors name the member. */
-motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, struct motet_explanation_scene *scene);
+/* Checks a query. Errors name the member. real: ranks, hosts and machines of a communicator, which count instead of the query's; NULL:
+ * none. */
+motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+                                           struct motet_explanation_scene *scene);
 void motet_explanation_scene_free(struct motet_explanation_scene *scene);
 
-motetResult_t motet_explanation_make(const motetExplainQuery_t *query, struct motetExplanation **explanation);
+motetResult_t motet_explanation_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+                                     struct motetExplanation **explanation);
 void motet_explanation_free(struct motetExplanation *explanation);
 
 /* The candidate that the library would run for so many bytes. */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "bypass.h"
+#include "cost.h"
 #include "profile.h"
 #include "recorder.h"
 #include "run.h"
@@ -15,6 +16,7 @@
 
 /* Beyond this a message is worth cutting into pieces that overlap, or reading where it lies: the engine's work. */
 #define FLAT_BYTES_MAX (MOTET_DIRECT_FROM_BYTES - 1)
+_Static_assert(FLAT_BYTES_MAX == MOTET_COST_SHORT_BYTES, "the cost model prices the short way where it is taken");
 
 #define OPERANDS_MAX 64
 
@@ -103,10 +105,10 @@ static bool is_flat_step(const struct motet_plan_step *step, bool received)
     return step->n == 0 || step->dst == MOTET_OUTPUT;
 }
 
-static bool is_flat(const motetComm_t comm, const struct motet_plan *plan)
+bool motet_flat_suits(const struct motet_plan *plan)
 {
     bool received = false;
-    if (plan->nrounds != 1 || !all_mapped(comm, plan))
+    if (plan->nrounds != 1)
         return false;
     for (int i = 0; i < plan->nsteps; i++) {
         if (!is_flat_step(&plan->steps[i], received))
@@ -235,7 +237,7 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
         return;
     /* The bound spares calls that are too long the making of a loop, each time: no chunk is shorter than its part of the block. */
     if (!is_simple(call) || call->count > FLAT_BYTES_MAX / reduction->size * (size_t)plan->parts || motet_flat_find(comm, &key) ||
-        !is_flat(comm, plan))
+        !motet_flat_suits(plan) || !all_mapped(comm, plan))
         return;
     if (!comm->flats)
         comm->flats = calloc(1, sizeof *comm->flats);

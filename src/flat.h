@@ -67,6 +67,9 @@ static inline struct motet_flat *motet_flat_find(motetComm_t comm, const struct 
 /* The same for a call; calls with counts by rank, in groups, or that multiply first have none. */
 struct motet_flat *motet_flat_of(motetComm_t comm, const struct motet_call *call);
 
+/* Whether a plan can run as a loop, where all peers are mapped and messages small. motet_cost_is_short says the same of schedules. */
+bool motet_flat_suits(const struct motet_plan *plan);
+
 /* Remembers that calls like this one run `plan`, if it is flat on this communicator and their messages are small. */
 void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const struct motet_reduction *reduction,
                       const struct motet_plan *plan);

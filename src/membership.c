@@ -27,6 +27,7 @@ struct card {
     uint64_t id;                    /* for the child; that of its rank 0 counts */
     uint64_t lane_bytes, eager_bytes;
     int32_t nlanes, reserved;
+    char algorithms[128];
 };
 
 /* One derivation: how its ranks talk, and what they said. */
@@ -135,6 +136,7 @@ static motetResult_t fill_card(const struct derivation *d, struct card *card)
     card->nlanes = options->nlanes;
     card->lane_bytes = options->lane_bytes;
     card->eager_bytes = options->eager_bytes;
+    memcpy(card->algorithms, options->algorithms, sizeof card->algorithms);
     return motetSuccess;
 }
 
@@ -153,6 +155,11 @@ static motetResult_t check_cards(const struct derivation *d)
                               " bytes, rank %d has %d of %" PRIu64,
                               d->name, d->claims[0].rank, d->parent->options.name, first->nlanes, first->lane_bytes,
                               d->claims[r].rank, card->nlanes, card->lane_bytes);
+        if (memcmp(card->algorithms, first->algorithms, sizeof first->algorithms) != 0)
+            return motet_fail(motetInvalidUsage,
+                              "%s: configurations differ: rank %d of communicator %s has algo \"%.127s\", rank %d has \"%.127s\"",
+                              d->name, d->claims[0].rank, d->parent->options.name, first->algorithms, d->claims[r].rank,
+                              card->algorithms);
     }
     return motetSuccess;
 }

@@ -22,6 +22,7 @@
 #include "connect.h"
 #include "obituary.h"
 #include "segment.h"
+#include "speeds.h"
 #include "transport/rows.h"
 
 #define FAREWELL_MS 2000
@@ -94,6 +95,7 @@ static motetResult_t describe(void)
     int limit = motet_cgroup_cpu_limit("");
     self.cpu_limit = limit > 0 ? limit : 0;
     self.cpus = motet_cpus_allowed();
+    motet_speeds_get(&self.speeds);
     snprintf(self.host_name, sizeof(self.host_name), "%s", motet_host_name());
     motet_obituary_open();
     return motet_random(self.token, sizeof(self.token));

@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "cost.h"
 #include "reduce/reduce.h"
+#include "tuning.h"
 #include "verify.h"
 
 /* Between more hosts than this, sums of floats may run in another fixed order than the canonical one. */
@@ -29,12 +30,14 @@ struct choice {
 struct motet_tuner {
     struct motet_tune_world world;
     int *host_first;
+    struct motet_cost_machine machine; /* copy of the world's */
     bool deterministic;
     struct motet_preference preference;
     int8_t *canonical;      /* by row: 1 if it adds along the canonical tree on this shape, 0 if not, -1 unknown */
     int8_t *needs_hosts;    /* by row: 1 if it is made for several hosts and there is one, 0 if not, -1 unknown */
     struct choice *choices; /* open addressing; nchoices <= capacity / 2 */
     uint32_t nchoices, capacity;
+    const struct motet_tuning_shape *measured; /* times for this world; NULL: none */
     struct motet_tune_request last; /* the call of last_algorithm, if that is not NULL: most programs repeat themselves */
     const struct motet_algorithm *last_algorithm;
 };
@@ -240,15 +243,18 @@ static motetResult_t predict(const struct motet_tuner *tuner, const struct motet
 
 /* ---- Choice ---- */
 
-/* Cheapest eligible rows, the first of equals, into rows; -1: none. The price is asked only if there is a choice. times: room for all
- * sizes, twice. */
-static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
-                          const double *bytes, int nsizes, struct motet_cost_time *times, int *rows)
+#define ROWS_MAX 128 /* of the table */
+
+/* Rows that may run a call, in the order of the table. */
+struct eligible {
+    int rows[ROWS_MAX], n;
+    bool allowed[ROWS_MAX]; /* by row */
+};
+
+static motetResult_t find_eligible(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
+                                   struct eligible *eligible)
 {
-    struct motet_cost_time *best = times + nsizes;
-    int first = -1, neligible = 0;
-    for (int k = 0; k < nsizes; k++)
-        rows[k] = -1;
+    *eligible = (struct eligible){.n = 0};
     for (int row = 0; row < motet_nalgorithms; row++) {
         const char *reason;
         if (motet_algorithms[row].collective != request->collective)
@@ -256,23 +262,68 @@ static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_req
         TRY(exclude(tuner, request, row, heed_preference, &reason));
         if (reason)
             continue;
-        if (++neligible == 1) {
-            first = row;
-            for (int k = 0; k < nsizes; k++)
-                rows[k] = row;
-            continue;
+        eligible->rows[eligible->n++] = row;
+        eligible->allowed[row] = true;
+    }
+    return motetSuccess;
+}
+
+/* What a rule says, else the fastest of those that were measured; -1: nothing is known. */
+static int known_row(const struct motet_tuner *tuner, const struct motet_tune_request *request, const struct eligible *eligible,
+                     double bytes)
+{
+    const struct motet_tuning *tuning = tuner->world.tuning;
+    int best =
+        tuning ? motet_tuning_rule(tuning, request->collective, bytes, tuner->world.nranks, tuner->world.nhosts, eligible->allowed)
+               : -1;
+    double best_ns = 0;
+    if (best >= 0)
+        return best;
+    for (int i = 0; tuner->measured && i < eligible->n; i++) {
+        double ns = motet_tuning_time(tuning, tuner->measured, eligible->rows[i], bytes);
+        if (ns > 0 && (best < 0 || ns < best_ns)) {
+            best = eligible->rows[i];
+            best_ns = ns;
         }
-        if (neligible == 2)
-            TRY(predict_classes(tuner, request, first, bytes, nsizes, best));
-        TRY(predict_classes(tuner, request, row, bytes, nsizes, times));
+    }
+    return best;
+}
+
+/* Cheapest predicted rows, the first of equals, where rows[k] is -1 still. times: room for all sizes, twice. */
+static motetResult_t pick_cheapest(const struct motet_tuner *tuner, const struct motet_tune_request *request,
+                                   const struct eligible *eligible, const double *bytes, int nsizes, struct motet_cost_time *times,
+                                   int *rows)
+{
+    struct motet_cost_time *best = times + nsizes;
+    bool open[MOTET_TUNE_SIZES];
+    for (int k = 0; k < nsizes; k++)
+        open[k] = rows[k] < 0;
+    for (int i = 0; i < eligible->n; i++) {
+        TRY(predict_classes(tuner, request, eligible->rows[i], bytes, nsizes, times));
         for (int k = 0; k < nsizes; k++) {
-            if (times[k].ns >= best[k].ns)
+            if (!open[k] || (rows[k] >= 0 && times[k].ns >= best[k].ns))
                 continue;
-            rows[k] = row;
+            rows[k] = eligible->rows[i];
             best[k] = times[k];
         }
     }
     return motetSuccess;
+}
+
+/* The rows that run, into rows; -1: none. The price is asked only if there is a choice and nothing was measured. */
+static motetResult_t pick(struct motet_tuner *tuner, const struct motet_tune_request *request, bool heed_preference,
+                          const double *bytes, int nsizes, struct motet_cost_time *times, int *rows)
+{
+    struct eligible eligible;
+    bool all_known = true;
+    TRY(find_eligible(tuner, request, heed_preference, &eligible));
+    for (int k = 0; k < nsizes; k++) {
+        rows[k] = eligible.n == 0 ? -1 : eligible.n == 1 ? eligible.rows[0] : known_row(tuner, request, &eligible, bytes[k]);
+        all_known &= rows[k] >= 0;
+    }
+    if (eligible.n == 0 || all_known)
+        return motetSuccess;
+    return pick_cheapest(tuner, request, &eligible, bytes, nsizes, times, rows);
 }
 
 static motetResult_t fail_for_lack(struct motet_tuner *tuner, const struct motet_tune_request *request)
@@ -400,6 +451,12 @@ motetResult_t motet_tune_choose_sizes(struct motet_tuner *tuner, const struct mo
     return result;
 }
 
+static double measured_time(const struct motet_tuner *tuner, const struct motet_tune_request *request, int row)
+{
+    double bytes = class_bytes(size_class(known_bytes(tuner, request)));
+    return tuner->measured ? motet_tuning_time(tuner->world.tuning, tuner->measured, row, bytes) : 0;
+}
+
 motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct motet_tune_request *request,
                                     struct motet_tune_candidate *candidates, int room, int *ncandidates)
 {
@@ -411,6 +468,10 @@ motetResult_t motet_tune_candidates(struct motet_tuner *tuner, const struct mote
         TRY(exclude(tuner, request, row, true, &candidate.excluded_by));
         if (!candidate.excluded_by)
             TRY(predict(tuner, request, row, &candidate.time_ns));
+        double measured_ns = measured_time(tuner, request, row);
+        candidate.is_measured = measured_ns > 0 && !candidate.excluded_by;
+        if (candidate.is_measured)
+            candidate.time_ns = measured_ns;
         if (*ncandidates < room)
             candidates[*ncandidates] = candidate;
         ++*ncandidates;
@@ -474,6 +535,13 @@ static motetResult_t fill(struct motet_tuner *tuner, const struct motet_tune_wor
         return motet_fail(motetSystemError, "out of memory for the choice of algorithms");
     memcpy(tuner->host_first, world->host_first, nhosts * sizeof(*tuner->host_first));
     tuner->world.host_first = tuner->host_first;
+    if (world->tuning && world->machines)
+        tuner->measured = motet_tuning_find(world->tuning, world->machines, world->nranks, world->nhosts,
+                                            motet_tune_crowded_cpus(world), world->same_process);
+    if (world->machine) {
+        tuner->machine = *world->machine;
+        tuner->world.machine = &tuner->machine;
+    }
     memset(tuner->canonical, -1, (size_t)motet_nalgorithms);
     memset(tuner->needs_hosts, -1, (size_t)motet_nalgorithms);
     tuner->deterministic = motet_setting_int(MOTET_SET_DETERMINISTIC) != 0;
@@ -495,6 +563,11 @@ motetResult_t motet_tuner_create(const struct motet_tune_world *world, struct mo
         *tuner = NULL;
     }
     return result;
+}
+
+const struct motet_tune_world *motet_tuner_world(const struct motet_tuner *tuner)
+{
+    return &tuner->world;
 }
 
 void motet_tuner_free(struct motet_tuner *tuner)

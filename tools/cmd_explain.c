@@ -14,7 +14,7 @@
 struct explain_settings {
     int64_t ranks, hosts, cores, root, rank;
     const char *type, *op, *algo, *topo, *latency, *bandwidth, *rank_bandwidth, *svg, *sweep;
-    bool threads, ideal, whole, scattered, sizes, why, play, json, mermaid;
+    bool threads, here, ideal, whole, scattered, sizes, why, play, json, mermaid;
 };
 
 #define AT(member) offsetof(struct explain_settings, member)
@@ -24,6 +24,8 @@ static const struct option_row explain_options[] = {
     {'H', "hosts", "N", OPTION_INT, AT(hosts), 1, 4096, NULL, "1", "Hosts over which the ranks are spread evenly."},
     {0, "cores", "N", OPTION_INT, AT(cores), 0, 1 << 20, NULL, "one for each rank", "CPUs of each host."},
     {0, "threads", NULL, OPTION_FLAG, AT(threads), 0, 0, NULL, NULL, "The ranks of a host are threads of one process."},
+    {0, "here", NULL, OPTION_FLAG, AT(here), 0, 0, NULL, NULL,
+     "The hosts are machines like this one: as measured, and with the table of motet tune, as far as it has such jobs."},
     {'d', "datatype", "TYPE", OPTION_TEXT, AT(type), 0, 0, NULL, "float32", "Datatype, as for motet perf."},
     {'o', "op", "OP", OPTION_TEXT, AT(op), 0, 0, "sum|prod|min|max|avg|band|bor|bxor", "sum",
      "Operation, where something is reduced."},
@@ -101,6 +103,7 @@ static int make_query(const struct explain_settings *settings, motetExplainQuery
     query->coresPerHost = settings->cores ? (int)settings->cores : file.cores;
     query->root = (int)settings->root;
     query->threads = settings->threads;
+    query->here = settings->here;
     query->scattered = settings->scattered;
     query->network = file.network;
     return EXIT_OK;

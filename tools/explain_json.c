@@ -9,6 +9,7 @@ static json_t *candidate_json(const struct explain_view *view, const motetExplai
     char where[64];
     json_t *object = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s?}", "name", row->name, "title", row->title, "order", row->order,
                                "fits", row->fits, "chosen", row->chosen, "excluded_by", row->excludedBy);
+    json_object_set_new(object, "measured", json_boolean(row->measured));
     if (!row->fits)
         return object;
     json_object_update_new(object,

@@ -81,7 +81,7 @@ void explain_print_candidates(const struct explain_view *view)
                quantity_bytes(row->total, d));
         if (hosts)
             printf(" %12s", quantity_bytes(row->hostMost, e));
-        printf(" %6s  %s\n", rounds_text(row, e), row->excludedBy ? row->excludedBy : "");
+        printf(" %6s  %s\n", rounds_text(row, e), row->excludedBy ? row->excludedBy : row->measured ? "measured" : "");
     }
     printf("* chosen. Times are predictions. A rank's and a host's bytes are those of the busiest one.%s\n",
            continued ? " Times are continued from fewer ranks." : "");
@@ -101,7 +101,8 @@ void explain_print_reasons(const struct explain_view *view)
     const motetExplainCandidate_t *sorted[EXPLAIN_CANDIDATES], *chosen = &view->candidates[view->chosen];
     char time[QUANTITY_MAX];
     sort(view, sorted);
-    printf("\n%s is chosen: %s. It takes %s; ", chosen->name, chosen->title, quantity_time(chosen->timeNs, time));
+    printf("\n%s is chosen: %s. It takes %s%s; ", chosen->name, chosen->title, quantity_time(chosen->timeNs, time),
+           chosen->measured ? ", as measured" : "");
     print_bound(chosen);
     printf(".\n");
     for (int i = 0; i < view->n; i++) {
@@ -119,6 +120,8 @@ void explain_print_reasons(const struct explain_view *view)
             printf("not faster over its class of sizes, for which the choice is made once: %s; ", quantity_time(row->timeNs, time));
         else
             printf("%.2f times as long, %s; ", row->timeNs / chosen->timeNs, quantity_time(row->timeNs, time));
+        if (chosen->measured && !row->measured)
+            printf("predicted only, and what was measured goes before; ");
         print_bound(row);
         printf("\n");
     }

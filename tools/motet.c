@@ -12,8 +12,8 @@
 #include "command.h"
 
 const struct command *const commands[] = {
-    &command_run, &command_perf, &command_status,  &command_trace, &command_explain, &command_plan, &command_topo,
-    &command_env, &command_help, &command_version, NULL,
+    &command_run,  &command_perf, &command_status, &command_trace, &command_explain, &command_plan,
+    &command_topo, &command_tune, &command_env,    &command_help,  &command_version, NULL,
 };
 
 const struct command *command_find(const char *name)

@@ -44,9 +44,10 @@ typedef struct {
     size_t tileBytes; /* staging of a tile; 0: the default of MOTET_BUFFSIZE; SIZE_MAX: everything is one tile */
     const char *algo; /* instead of MOTET_ALGO; NULL: MOTET_ALGO */
     motetExplainNetwork_t network;
+    int here; /* 1: hosts are machines like this one, as measured; members of `network` that are not 0 come on top */
 } motetExplainQuery_t;
 /* clang-format off */
-#define MOTET_EXPLAIN_QUERY_INITIALIZER { sizeof(motetExplainQuery_t), "AllReduce", 1048576, motetFloat32, motetSum, 8, 1, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 } }
+#define MOTET_EXPLAIN_QUERY_INITIALIZER { sizeof(motetExplainQuery_t), "AllReduce", 1048576, motetFloat32, motetSum, 8, 1, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0 }
 /* clang-format on */
 
 /* An answer. */
@@ -63,7 +64,8 @@ typedef struct {
     const char *excludedBy; /* why it is not considered, a phrase; NULL: it is */
     int fits;               /* 0: it does not exist for these ranks and hosts; all numbers are 0 then */
     int chosen;             /* 1: the library would run it */
-    double timeNs;          /* predicted, until the last rank is done */
+    int measured;           /* 1: timeNs comes from the table of MOTET_TUNER_FILE or of motet tune */
+    double timeNs;          /* predicted, or measured, until the last rank is done */
     int timeIsContinued;    /* 1: continued from fewer ranks, since so many would take long to compute */
     double tileNs, tiles;   /* time of one tile alone; number of tiles, of which two are under way at a time */
     motetExplainResource_t busiest;
@@ -109,6 +111,11 @@ typedef struct {
 /* Answers *query. Freed by motetExplainFree. Blocks for milliseconds, for hundreds of ranks or hosts up to seconds. */
 MOTET_API motetResult_t motetExplain(const motetExplainQuery_t *query, motetExplanation_t *explanation);
 
+/* The same for an existing communicator: its ranks, hosts, CPUs and tiles, what was measured of its machines, and its algorithms count
+ * instead of the query's. Any thread; the communicator must live during the call only. Ranks of the query are positions: ranks sorted by
+ * host. motetInvalidUsage while it is being made. */
+MOTET_API motetResult_t motetCommExplain(motetComm_t comm, const motetExplainQuery_t *query, motetExplanation_t *explanation);
+
 /* NULL is motetSuccess. */
 MOTET_API motetResult_t motetExplainFree(motetExplanation_t explanation);
 
@@ -133,6 +140,18 @@ MOTET_API motetResult_t motetExplainMessage(motetExplanation_t explanation, int 
  * Up to 64 ranks. */
 MOTET_API motetResult_t motetExplainHolding(motetExplanation_t explanation, int index, int round, int rank, int chunk,
                                             motetExplainHolding_t *holding);
+
+/* For which communicators measured times count: those of the same shape. The same on all ranks. */
+typedef struct motetTuneShape {
+    size_t size;      /* sizeof(motetTuneShape_t) */
+    uint64_t machine; /* identity of the kinds of machines: processors, caches, kernels; not which hosts they are */
+    int nranks, nhosts;
+    int cpus;    /* of the host whose ranks outnumber its CPUs most; 0: each rank has one */
+    int threads; /* 1: all ranks are threads of one process */
+} motetTuneShape_t;
+
+/* Shape of a communicator. Any thread, does not block. */
+MOTET_API motetResult_t motetCommShape(motetComm_t comm, motetTuneShape_t *shape);
 
 /* Predicted times of one algorithm, by name, for several sizes: timesNs[k] is for bytes[k]. The query's own bytes and algo are ignored.
  * MOTET_ALGO's rules do not matter; an algorithm that does not exist for these ranks is motetInvalidArgument. */

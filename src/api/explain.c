@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/check.h"
 #include "base/error.h"
 #include "explanation.h"
 
@@ -45,7 +46,35 @@ motetResult_t motetExplain(const motetExplainQuery_t *query, motetExplanation_t 
         return motet_fail(motetInvalidArgument, "Explain: explanation is NULL");
     *explanation = NULL;
     TRY(read_query("Explain", query, &copy));
-    return motet_explanation_make(&copy, explanation);
+    return motet_explanation_make(&copy, NULL, explanation);
+}
+
+motetResult_t motetCommExplain(motetComm_t comm, const motetExplainQuery_t *query, motetExplanation_t *explanation)
+{
+    motetExplainQuery_t copy;
+    if (!explanation)
+        return motet_fail(motetInvalidArgument, "CommExplain: explanation is NULL");
+    *explanation = NULL;
+    TRY(motet_check_comm(comm, "CommExplain"));
+    TRY(read_query("CommExplain", query, &copy));
+    return motet_explanation_make(&copy, motet_tuner_world(comm->tuner), explanation);
+}
+
+motetResult_t motetCommShape(motetComm_t comm, motetTuneShape_t *shape)
+{
+    TRY(motet_check_comm(comm, "CommShape"));
+    if (!shape)
+        return motet_fail(motetInvalidArgument, "CommShape: shape is NULL");
+    const struct motet_tune_world *world = motet_tuner_world(comm->tuner);
+    *shape = (motetTuneShape_t){
+        .size = sizeof *shape,
+        .machine = world->machines,
+        .nranks = world->nranks,
+        .nhosts = world->nhosts,
+        .cpus = motet_tune_crowded_cpus(world),
+        .threads = world->same_process,
+    };
+    return motetSuccess;
 }
 
 motetResult_t motetExplainFree(motetExplanation_t explanation)
@@ -75,7 +104,8 @@ motetResult_t motetExplainCandidate(motetExplanation_t explanation, int index, m
         .excludedBy = row->excluded_by,
         .fits = row->fits,
         .chosen = index == explanation->chosen,
-        .timeNs = row->time.ns,
+        .measured = row->is_measured,
+        .timeNs = row->is_measured ? row->measured_ns : row->time.ns,
         .timeIsContinued = row->fits && !row->time.is_exact,
         .tileNs = row->time.tile_ns,
         .tiles = row->time.ntiles,
@@ -196,7 +226,7 @@ motetResult_t motetExplainTimes(const motetExplainQuery_t *query, const char *al
                           sizes < 0    ? "sizes is negative"
                           : !algorithm ? "algorithm is NULL"
                                        : "bytes or timesNs is NULL");
-    TRY(motet_explanation_scene_make(&copy, &scene));
+    TRY(motet_explanation_scene_make(&copy, NULL, &scene));
     const struct motet_algorithm *row = motet_algorithm_find(scene.collective, algorithm);
     struct motet_cost_time *times = calloc((size_t)sizes + 1, sizeof(*times));
     motetResult_t result;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "profile.h"
+#include "tuning.h"
 
 /* A configuration field as seen by this library: undefined when the caller's header was older than the field. */
 #define FIELD(config, name) \
@@ -17,6 +18,22 @@
 static const motetProfiler_t *profiler_of(const motetConfig_t *config)
 {
     return config && offsetof(motetConfig_t, profiler) + sizeof config->profiler <= config->size ? config->profiler : NULL;
+}
+
+static const char *algorithms_of(const motetConfig_t *config)
+{
+    return config && offsetof(motetConfig_t, algo) + sizeof config->algo <= config->size ? config->algo : NULL;
+}
+
+/* Names are checked where the shape is known (tune.c). */
+static motetResult_t check_algorithms(const motetConfig_t *config)
+{
+    const char *algorithms = algorithms_of(config);
+    size_t most = sizeof((struct motet_options *)NULL)->algorithms - 1;
+    if (!algorithms || strlen(algorithms) <= most)
+        return motetSuccess;
+    return motet_fail(motetInvalidArgument, "configuration: algo has %zu characters, at most %zu are allowed", strlen(algorithms),
+                      most);
 }
 
 static motetResult_t in_range(const char *name, int value, int min, int max)
@@ -45,6 +62,7 @@ static motetResult_t check_config(const motetConfig_t *config)
     const char *net = offsetof(motetConfig_t, netName) + sizeof config->netName <= config->size ? config->netName : NULL;
     if (net && strcasecmp(net, "Socket") != 0)
         return motet_fail(motetInvalidArgument, "configuration: netName \"%s\" is not a network transport: there is Socket", net);
+    TRY(check_algorithms(config));
     return motet_check_profiler(profiler_of(config), "configuration");
 }
 
@@ -79,7 +97,9 @@ static int choose_lanes(const motetConfig_t *config, const struct motet_options 
 
 motetResult_t motet_resolve_options(const motetConfig_t *config, const struct motet_options *parent, struct motet_options *options)
 {
+    const struct motet_tuning *tuning;
     TRY(motet_settings_load());
+    TRY(motet_tuning_load(&tuning)); /* a file that makes no sense is an error before anybody is met */
     TRY(check_config(config));
     *options = (struct motet_options){
         .timeout_ms = choose(MOTET_SET_TIMEOUT, FIELD(config, timeoutMs), parent ? &parent->timeout_ms : NULL),
@@ -101,5 +121,8 @@ motetResult_t motet_resolve_options(const motetConfig_t *config, const struct mo
     const char *name =
         config && offsetof(motetConfig_t, commName) + sizeof config->commName <= config->size ? config->commName : NULL;
     snprintf(options->name, sizeof options->name, "%s", name ? name : parent ? parent->name : "world");
+    const char *algorithms = algorithms_of(config) ? algorithms_of(config) : parent ? parent->algorithms : "";
+    if (!motet_setting_is_set(MOTET_SET_ALGO))
+        snprintf(options->algorithms, sizeof options->algorithms, "%s", algorithms);
     return motetSuccess;
 }

@@ -18,6 +18,7 @@
 #include <sys/uio.h>
 
 #include "base/cpus.h"
+#include "base/speeds.h"
 #include "motet.h"
 
 /* What a process tells the others about itself at init (a blob of fixed size, exchanged by the bootstrap, no pointers). */
@@ -27,6 +28,7 @@ struct motet_process {
     int32_t pid;
     int32_t cpu_limit; /* CPUs that its cgroup's quota is worth; 0: no quota */
     struct motet_cpus cpus;
+    struct motet_speeds speeds;
     uint64_t segment_len; /* bytes of its segment (virtual) */
     char host_name[64];
     uint8_t addresses[512]; /* records of the transports: motet_address_record and motet_address_find below */

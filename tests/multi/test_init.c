@@ -385,6 +385,120 @@ static int settings_differ(int rank, int nranks, void *shared)
     return 0;
 }
 
+/* Which algorithm a communicator would run for a call. */
+static const char *chosen_by(motetComm_t comm, size_t bytes)
+{
+    motetExplainQuery_t query = MOTET_EXPLAIN_QUERY_INITIALIZER;
+    motetExplanation_t explanation;
+    motetExplainCandidate_t candidate = {.name = ""};
+    const char *name = "none";
+    int n;
+    query.bytes = bytes;
+    if (motetCommExplain(comm, &query, &explanation) != motetSuccess)
+        return "failed";
+    for (int i = motetExplainCount(explanation, &n) == motetSuccess ? 0 : n; i < n; i++)
+        if (motetExplainCandidate(explanation, i, &candidate) == motetSuccess && candidate.chosen)
+            name = candidate.name;
+    motetExplainFree(explanation);
+    return name;
+}
+
+/* algo of a configuration: for one communicator and those that are made from it, unless they say otherwise. */
+static int config_algo(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    motetConfig_t config = MOTET_CONFIG_INITIALIZER;
+    motetTuneShape_t shape;
+    motetComm_t ring, child;
+    (void)argument;
+    config.algo = "allreduce:ring";
+    CHECK(strcmp(chosen_by(comm, 8), "ring") != 0);
+    CALL(motetCommSplit(comm, 0, rank, &ring, &config));
+    CHECK(strcmp(chosen_by(ring, 8), "ring") == 0);
+    CHECK(probe(ring, nranks) == 0);
+    CALL(motetCommSplit(ring, 0, rank, &child, NULL));
+    CHECK(strcmp(chosen_by(child, 8), "ring") == 0);
+    CALL(motetCommDestroy(child));
+    config.algo = "allreduce:two_shot";
+    CALL(motetCommSplit(ring, 0, rank, &child, &config));
+    CHECK(strcmp(chosen_by(child, 8), "two_shot") == 0);
+    CALL(motetCommShape(child, &shape));
+    CHECK(shape.size == sizeof shape && shape.nranks == nranks && shape.nhosts == 1 && shape.machine != 0 && !shape.threads);
+    CALL(motetCommDestroy(child));
+    config.algo = rank == 1 ? "allreduce:ring" : "allreduce:chain";
+    EXPECT(motetInvalidUsage, motetCommSplit(ring, 0, rank, &child, &config));
+    CHECK(strstr(motetGetLastError(NULL), "\"allreduce:chain\"") && strstr(motetGetLastError(NULL), "\"allreduce:ring\""));
+    CALL(motetCommDestroy(ring));
+    char long_list[200];
+    memset(long_list, 'x', sizeof long_list - 1);
+    long_list[sizeof long_list - 1] = '\0';
+    config.algo = long_list;
+    EXPECT(motetInvalidArgument, motetCommSplit(comm, 0, rank, &child, &config));
+    return 0;
+}
+
+static void test_init_with_algorithms_in_the_configuration_runs_them(void **state)
+{
+    (void)state;
+    assert_int_equal(world_run(&(struct world){.nranks = 3}, config_algo, NULL), 0);
+}
+
+static int algo_differs(int rank, int nranks, void *shared)
+{
+    motetComm_t comm;
+    motetConfig_t config = MOTET_CONFIG_INITIALIZER;
+    config.algo = rank == 1 ? "ring" : "tree";
+    EXPECT(motetInvalidUsage, motetCommInitFile(&comm, nranks, shared, rank, &config));
+    CHECK(strstr(motetGetLastError(NULL), "rank 0 has algo \"tree\", rank 1 has \"ring\""));
+    return 0;
+}
+
+static void test_init_with_different_algorithms_names_them(void **state)
+{
+    char folder[] = "/tmp/motet_init_XXXXXX", command[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(start_ranks(2, 30, algo_differs, folder), 0);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* Ranks that have read different tables use none; those that have read the same one go by it. */
+static int tables_differ(int rank, int nranks, void *shared)
+{
+    char file[128];
+    motetComm_t comm;
+    bool differs = ((char *)shared)[strlen(shared) - 1] == 'd';
+    snprintf(file, sizeof file, "%s/%s.csv", (char *)shared, differs && rank == 1 ? "other" : "rules");
+    setenv("MOTET_TUNER_FILE", file, 1);
+    CALL(motetCommInitFile(&comm, nranks, shared, rank, NULL));
+    CHECK((strcmp(chosen_by(comm, 64), "central") == 0) == !differs);
+    CHECK(probe(comm, nranks) == 0);
+    CALL(motetCommDestroy(comm));
+    return 0;
+}
+
+static void test_init_with_different_tables_uses_none_of_them(void **state)
+{
+    static const char *const endings[] = {"same", "differed"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char parent[] = "/tmp/motet_init_XXXXXX", folder[64], file[128], command[64];
+        assert_non_null(mkdtemp(parent));
+        snprintf(folder, sizeof folder, "%s/%s", parent, endings[i]);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        for (int k = 0; k < 2; k++) {
+            snprintf(file, sizeof file, "%s/%s.csv", folder, k ? "other" : "rules");
+            FILE *out = fopen(file, "w");
+            assert_non_null(out);
+            fprintf(out, "allreduce,0,%d,central,simple,-1,-1,-1\n", 1000 + k);
+            fclose(out);
+        }
+        assert_int_equal(start_ranks(2, 30, tables_differ, folder), 0);
+        snprintf(command, sizeof command, "rm -rf %s", parent);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 static void test_init_with_different_settings_names_them(void **state)
 {
     struct meeting *meeting = shared_memory(sizeof *meeting);
@@ -492,6 +606,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_init_with_bad_arguments_is_refused),
         cmocka_unit_test(test_init_names_a_rank_that_did_not_come),
         cmocka_unit_test(test_init_with_different_settings_names_them),
+        cmocka_unit_test(test_init_with_algorithms_in_the_configuration_runs_them),
+        cmocka_unit_test(test_init_with_different_algorithms_names_them),
+        cmocka_unit_test(test_init_with_different_tables_uses_none_of_them),
         cmocka_unit_test(test_init_with_a_nonsensical_setting_is_refused),
         cmocka_unit_test(test_init_without_blocking_reports_progress),
         cmocka_unit_test(test_init_of_64_ranks_is_quick_and_works),
