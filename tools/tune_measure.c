@@ -15,7 +15,8 @@
 #define ROUNDS_MIN 3
 #define ROUNDS_MAX 25
 #define PROBES     64  /* calls of 8 bytes */
-#define HOPELESS   4.0 /* times the best of the first turn: measured once, not again */
+#define TRIALS     3   /* turns before the first that counts; the first of them takes page faults and makes plans */
+#define HOPELESS   6.0 /* times the best of the trials: not measured again */
 #define PROGRESS_S 0.2
 
 /* Everything of a rank while it measures. */
@@ -176,11 +177,14 @@ static bool try_once(struct bench *bench, const struct contest *contest, const s
     double best = 1e30;
     for (int a = 0; a < contest->n; a++)
         calls[a] = 2;
-    for (int turn = 0; turn < 2; turn++) /* the first one takes page faults and makes plans */
+    for (int turn = 0; turn < TRIALS; turn++)
         if (!take_turn(bench, contest, call, calls, &trial))
             return false;
     for (int a = 0; a < contest->n; a++) {
-        first[a] = trial.seconds[1][a] > 0 ? trial.seconds[1][a] : 1e-9;
+        first[a] = 1e30;
+        for (int turn = 1; turn < TRIALS; turn++) /* the least: a rank that lost its CPU for a moment says nothing */
+            first[a] = trial.seconds[turn][a] < first[a] ? trial.seconds[turn][a] : first[a];
+        first[a] = first[a] > 1e-9 ? first[a] : 1e-9;
         best = first[a] < best ? first[a] : best;
     }
     for (int a = 0; a < contest->n; a++) {
