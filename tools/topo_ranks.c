@@ -134,6 +134,19 @@ static bool ask_all(struct status_job *job, int timeout_ms)
     return any;
 }
 
+/* Whether processes run that are not among those of the first n rows. */
+static bool has_others(const struct status_job *job, size_t n)
+{
+    for (size_t i = n; i < job->n; i++) {
+        bool among = false;
+        for (size_t k = 0; k < n; k++)
+            among |= job->rows[i].pid == job->rows[k].pid && strcmp(job->rows[i].host, job->rows[k].host) == 0;
+        if (!among)
+            return true;
+    }
+    return false;
+}
+
 bool topo_add_running(motetTopo_t topo, int pid, const char *word, int timeout_ms)
 {
     struct status_job job = {0};
@@ -149,6 +162,8 @@ bool topo_add_running(motetTopo_t topo, int pid, const char *word, int timeout_m
     size_t n = good ? status_job_comm(&job, 0) : 0; /* the largest comes first */
     for (size_t i = 0; i < n && good; i++)
         good = motetTopoAddRank(topo, job.rows[i].rank, job.rows[i].host, job.rows[i].pid, NULL) == motetSuccess || failed();
+    if (good && !pid && has_others(&job, n))
+        fprintf(stderr, "motet topo: there are other jobs, too: name a process or a communicator\n");
     status_job_free(&job);
     return good;
 }

@@ -188,7 +188,7 @@ static void add_interrupt(const struct devices *devices, const char *number, str
         motet_cpuset_unite(cpus, &more);
 }
 
-/* Which CPUs serve the interrupts of a card. */
+/* Which CPUs serve the interrupts of a card, and which are near it: those of its <cpu> are only the ones that may be used. */
 static motetResult_t describe_interrupts(struct devices *devices, int index, const struct route *route)
 {
     char **numbers, text[MOTET_TOPO_VALUE_MAX];
@@ -202,7 +202,10 @@ static motetResult_t describe_interrupts(struct devices *devices, int index, con
         add_interrupt(devices, text, &cpus);
     if (motet_cpuset_count(&cpus) == 0)
         return motetSuccess;
-    return motet_topo_set(devices->topo, index, "irq_cpus", motet_cpuset_list(&cpus, text, sizeof text));
+    TRY(motet_topo_set(devices->topo, index, "irq_cpus", motet_cpuset_list(&cpus, text, sizeof text)));
+    if (motet_sysfs_read(text, "%.*s/local_cpulist", len, route->path) && motet_cpuset_parse_list(text, &cpus))
+        return motet_topo_set(devices->topo, index, "local_cpus", text);
+    return motetSuccess;
 }
 
 /* ---- Network cards ---- */

@@ -106,25 +106,40 @@ static motetResult_t look_at_link(struct motetTopo *topo, int device)
                            generation(&now, now_text), generation(&best, best_text));
 }
 
+/* CPUs that are not at the memory node of a device: what the machine says, else those of the other nodes. */
+static struct motet_cpuset far_cpus(const struct motetTopo *topo, int device, const struct motet_cpuset *among)
+{
+    const char *list = motet_topo_get(topo, device, "local_cpus");
+    struct motet_cpuset far = *among, others = {{0}}, local;
+    int node = motet_topo_above(topo, device, motetTopoNumaNode);
+    if (list && motet_cpuset_parse_list(list, &local)) {
+        motet_cpuset_remove(&far, &local);
+        return far;
+    }
+    for (int i = topo->nodes[0].first_child; i >= 0; i = topo->nodes[i].next)
+        if (topo->nodes[i].kind == motetTopoNumaNode && i != node && topo->nodes[i].cpus)
+            motet_cpuset_unite(&others, topo->nodes[i].cpus);
+    if (topo->nodes[node].cpus)
+        motet_cpuset_remove(&others, topo->nodes[node].cpus);
+    motet_cpuset_intersect(&far, &others);
+    return far;
+}
+
 static motetResult_t look_at_interrupts(struct motetTopo *topo, int nic, int device)
 {
-    char names[256];
+    char names[256], there[256];
     struct motet_cpuset cpus;
     const char *list = motet_topo_get(topo, device, "irq_cpus");
-    int node = motet_topo_above(topo, device, motetTopoNumaNode), first = topo->nodes[0].first_child;
-    const struct motet_cpuset *local = topo->nodes[node].cpus;
-    bool several = false;
-    for (int i = first; i >= 0; i = topo->nodes[i].next)
-        several |= topo->nodes[i].kind == motetTopoNumaNode && i != node && topo->nodes[i].cpus;
-    if (!list || !several || !motet_cpuset_parse_list(list, &cpus) || !local || motet_cpuset_covers(local, &cpus))
+    int node = motet_topo_above(topo, device, motetTopoNumaNode);
+    if (!list || !motet_cpuset_parse_list(list, &cpus) || motet_topo_number(topo, node, "numaid", -1) < 0)
         return motetSuccess;
-    char here[256], there[256];
-    motet_cpuset_list(local, here, sizeof here);
-    motet_cpuset_remove(&cpus, local);
+    cpus = far_cpus(topo, device, &cpus);
+    if (motet_cpuset_count(&cpus) == 0)
+        return motetSuccess;
     motet_cpuset_list(&cpus, there, sizeof there);
     speed_of_card(topo, nic, names, sizeof names);
-    return motet_topo_find(topo, device, "interrupts of NIC %s are served by CPUs %s, but the card is at memory node %s (CPUs %s)",
-                           names, there, motet_topo_get(topo, node, "numaid"), here);
+    return motet_topo_find(topo, device, "interrupts of NIC %s are served by CPUs %s, but the card is at memory node %s", names,
+                           there, motet_topo_get(topo, node, "numaid"));
 }
 
 motetResult_t motet_topo_look(struct motetTopo *topo)

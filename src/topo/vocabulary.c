@@ -103,6 +103,7 @@ static const struct {
     {motetTopoPci, "current_link_width", WHOLE, false},
     {motetTopoPci, "host_bridge", TEXT, false},
     {motetTopoPci, "irq_cpus", LIST, false},
+    {motetTopoPci, "local_cpus", LIST, false},
     {motetTopoGpu, "name", TEXT, false},
     {motetTopoNet, "state", TEXT, false},
     {motetTopoCache, "level", WHOLE, true},

@@ -56,6 +56,7 @@ device()
     put "$folder/subsystem_vendor" "$3"
     put "$folder/subsystem_device" 0x0001
     put "$folder/numa_node" "$4"
+    put "$folder/local_cpulist" "$(($4 * 4))-$(($4 * 4 + 3))"
     put "$folder/max_link_speed" "$5"
     put "$folder/max_link_width" "$6"
     put "$folder/current_link_speed" "$7"

@@ -358,6 +358,32 @@ static void test_topo_cards_that_cannot_reach_their_speed_are_flagged(void **sta
     assert_true(motetTopoPciGBs(0, 16) == 0 && motetTopoPciGBs(16, 0) == 0);
 }
 
+static void test_topo_interrupts_of_cpus_that_are_left_out_are_not_flagged(void **state)
+{
+    static const struct {
+        const char *attributes;
+        int n;
+    } rows[] = {{"irq_cpus=\"2-3\"", 0}, /* of this node, but not shown */
+                {"irq_cpus=\"2-4\"", 1},
+                {"irq_cpus=\"2-3\" local_cpus=\"0-3\"", 0},
+                {"irq_cpus=\"9\" local_cpus=\"0-3\"", 1},
+                {"irq_cpus=\"9\"", 0}}; /* nothing is known of CPU 9 */
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[1024];
+        int n;
+        snprintf(text, sizeof text,
+                 "<system version=\"1\" left_out=\"2-3\"><cpu numaid=\"0\" affinity=\"3\"><pci busid=\"0000:01:00.0\" %s><nic><net "
+                 "name=\"eth0\"/></nic></pci></cpu><cpu numaid=\"1\" affinity=\"f0\"/></system>",
+                 rows[i].attributes);
+        motetTopo_t topo = parse(text);
+        const char *all = findings(topo, &n);
+        if (n != rows[i].n)
+            fail_msg("row %zu: %d findings: %s", i, n, all);
+        motetTopoFree(topo);
+    }
+}
+
 static void test_topo_unknown_words_are_reported_and_kept(void **state)
 {
     int n;
@@ -610,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_topo_files_of_clouds_are_read),
         cmocka_unit_test(test_topo_files_of_nccl_are_read),
         cmocka_unit_test(test_topo_cards_that_cannot_reach_their_speed_are_flagged),
+        cmocka_unit_test(test_topo_interrupts_of_cpus_that_are_left_out_are_not_flagged),
         cmocka_unit_test(test_topo_unknown_words_are_reported_and_kept),
         cmocka_unit_test(test_topo_wrong_files_name_line_and_element),
         cmocka_unit_test(test_topo_every_truncation_and_flipped_bit_is_survived),
