@@ -27,6 +27,7 @@
 
 #include "motet/explain.h"
 #include "motet/observe.h"
+#include "motet/simulate.h"
 #include "motet/topo.h"
 #include "motet/types.h"
 

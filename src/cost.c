@@ -83,26 +83,18 @@ static enum motet_link_class link_class(const struct model *model, int host, int
 
 /* ---- Work of one step ---- */
 
-struct step_work {
-    double out, in;  /* bytes of one message */
-    double core;     /* loads + stores without what the network costs */
-    double fetched;  /* of these, what others stored, if they are on this host */
-    double combined; /* operand bytes that are added up */
-    int sends, receives;
-};
-
 /* Whether readers of the same process find the message where it lies: a stored result of its width, or one local operand. */
 static bool is_published(const struct motet_step *step, int operands, bool sends_wide)
 {
     return step->dst != MOTET_NONE ? motet_plane_is_wide(step->dst) == sends_wide : step->src != MOTET_NONE && operands == 1;
 }
 
-static struct step_work work_of(const struct model *model, const struct motet_step *step, int position)
+static struct motet_cost_work work_of(const struct model *model, const struct motet_step *step, int position)
 {
     int nranks = model->shape->nranks, operands = motet_step_operands(step, position, nranks);
     bool sends_wide = motet_step_sends_wide(step, position, nranks);
     double narrow = model->chunk_bytes * step->n, wide = narrow * model->wide_ratio;
-    struct step_work work = {
+    struct motet_cost_work work = {
         .out = sends_wide ? wide : narrow,
         .in = step->flags & MOTET_WIDE ? wide : narrow,
         .sends = motet_peers_count(step->to, position, nranks),
@@ -120,6 +112,18 @@ static struct step_work work_of(const struct model *model, const struct motet_st
     if (work.sends > 0 && !found) /* staged once; a stored result is read again for it */
         work.core += step->dst != MOTET_NONE ? 2 * work.out : work.out;
     return work;
+}
+
+struct motet_cost_work motet_cost_step_work(const struct motet_step *step, int position, const struct motet_shape *shape,
+                                            const struct motet_cost_world *world, const struct motet_cost_load *load, int nchunks)
+{
+    struct model model = make_model(shape, world, load, nchunks);
+    return work_of(&model, step, position);
+}
+
+double motet_cost_core_speed(const struct motet_cost_world *world, const struct motet_shape *shape, double bytes)
+{
+    return core_speed(world->machine ? world->machine : &motet_cost_default, world, shape, bytes);
 }
 
 bool motet_cost_is_short(const struct motet_schedule *schedule)
@@ -152,7 +156,7 @@ void motet_cost_volume(const struct motet_schedule *schedule, const struct motet
     *volume = (struct motet_cost_volume){0};
     for (int s = 0; s < schedule->nsteps; s++) {
         const struct motet_step *step = &schedule->steps[s];
-        struct step_work work = work_of(&model, step, p);
+        struct motet_cost_work work = work_of(&model, step, p);
         volume->rounds += (step->flags & MOTET_ENDS_ROUND) || s == schedule->nsteps - 1;
         volume->messages_sent += work.sends;
         volume->messages_received += work.receives;
@@ -341,7 +345,7 @@ static void deliver(struct timing *timing, int p, int m, double head, double tai
 }
 
 /* Work of the core per message, and for the kernel's copies of what other hosts are sent or send. */
-static double message_ns(const struct timing *timing, int g, const struct step_work *work)
+static double message_ns(const struct timing *timing, int g, const struct motet_cost_work *work)
 {
     const struct motet_graph *graph = timing->graph;
     const struct motet_cost_machine *machine = timing->model->machine;
@@ -363,7 +367,7 @@ static double message_ns(const struct timing *timing, int g, const struct step_w
 
 /* What loading lines costs that are in another core's cache. With more ranks than cores, a rank that passes on what it receives gives its
  * core away for each piece that has not come yet. */
-static double fetch_ns(const struct timing *timing, int g, const struct step_work *work)
+static double fetch_ns(const struct timing *timing, int g, const struct motet_cost_work *work)
 {
     const struct motet_graph *graph = timing->graph;
     const struct motet_cost_machine *machine = timing->model->machine;
@@ -384,7 +388,7 @@ static void run_step(struct timing *timing, int g)
     const struct motet_cost_machine *machine = timing->model->machine;
     int p = graph->position[g], core = timing->core[p];
     const struct motet_step *step = motet_graph_step(graph, g);
-    struct step_work work = work_of(timing->model, step, p);
+    struct motet_cost_work work = work_of(timing->model, step, p);
     double fixed = (timing->model->is_short ? 0 : machine->step_ns) + message_ns(timing, g, &work);
     double moving =
         work.core / timing->model->core_bytes_per_ns + fetch_ns(timing, g, &work) + work.combined / machine->combine_bytes_per_ns;

@@ -76,6 +76,21 @@ struct motet_cost_timeline {
     double tile_bytes;     /* filled in: of a plane */
 };
 
+/* What one step (each == 0) moves and computes. */
+struct motet_cost_work {
+    double out, in;  /* bytes of one message */
+    double core;     /* loads + stores without what the network costs */
+    double fetched;  /* of these, what others stored, if they are on this host */
+    double combined; /* operand bytes that are added up */
+    int sends, receives;
+};
+
+struct motet_cost_work motet_cost_step_work(const struct motet_step *step, int position, const struct motet_shape *shape,
+                                            const struct motet_cost_world *world, const struct motet_cost_load *load, int nchunks);
+
+/* Bytes per ns of loads and stores of a core, where a rank moves so many bytes: which caches they stay in. */
+double motet_cost_core_speed(const struct motet_cost_world *world, const struct motet_shape *shape, double bytes);
+
 /* Bytes of one position. Messages count once per receiver, as everywhere. */
 struct motet_cost_volume {
     double sent, received;         /* in messages, accumulators at their own width */

@@ -60,9 +60,9 @@ static motetResult_t check_speed(const char *what, double value)
     return motet_fail(motetInvalidArgument, "Explain: network.%s is %g, it must be in [0, 1e9]", what, value);
 }
 
-static motetResult_t check_query(const motetExplainQuery_t *query)
+static motetResult_t check_query(const motetExplainQuery_t *query, int most_ranks)
 {
-    TRY(check_number("nranks", query->nranks, 1, MOTET_EXPLANATION_RANKS));
+    TRY(check_number("nranks", query->nranks, 1, most_ranks));
     TRY(check_number("nhosts", query->nhosts, 1, query->nranks));
     TRY(check_number("root", query->root, 0, query->nranks - 1));
     TRY(check_number("coresPerHost", query->coresPerHost, 0, 1 << 20));
@@ -173,17 +173,17 @@ static motetResult_t fill_imagined(const motetExplainQuery_t *query, struct mote
     return motetSuccess;
 }
 
-motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, int most_ranks, const struct motet_tune_world *real,
                                            struct motet_explanation_scene *scene)
 {
     *scene = (struct motet_explanation_scene){0};
     TRY(motet_settings_load());
     motetExplainQuery_t checked = *query;
     if (real) {
-        checked.nranks = real->nranks < MOTET_EXPLANATION_RANKS ? real->nranks : MOTET_EXPLANATION_RANKS;
+        checked.nranks = real->nranks < most_ranks ? real->nranks : most_ranks;
         checked.nhosts = 1;
     }
-    TRY(check_query(&checked));
+    TRY(check_query(&checked, most_ranks));
     TRY(find_collective(query->collective, &scene->collective));
     TRY(fill_load(query, scene));
     motetResult_t result = real ? fill_real(query, real, scene) : fill_imagined(query, scene);
@@ -207,15 +207,21 @@ static size_t whole_bytes(double bytes)
     return bytes < 1 ? 0 : (size_t)bytes;
 }
 
-static struct motet_tune_request request_of(const struct motetExplanation *explanation, double bytes)
+static struct motet_tune_request request_for(const struct motet_explanation_scene *scene, motetDataType_t dtype, motetRedOp_t op,
+                                             double bytes)
 {
     return (struct motet_tune_request){
-        .collective = explanation->scene.collective,
-        .dtype = explanation->dtype,
-        .op = explanation->op,
-        .bytes = explanation->scene.collective == MOTET_BARRIER ? 0 : whole_bytes(bytes),
-        .root = explanation->scene.shape.root,
+        .collective = scene->collective,
+        .dtype = dtype,
+        .op = op,
+        .bytes = scene->collective == MOTET_BARRIER ? 0 : whole_bytes(bytes),
+        .root = scene->shape.root,
     };
+}
+
+static struct motet_tune_request request_of(const struct motetExplanation *explanation, double bytes)
+{
+    return request_for(&explanation->scene, explanation->dtype, explanation->op, bytes);
 }
 
 static int index_of(const struct motetExplanation *explanation, const struct motet_algorithm *algorithm)
@@ -286,14 +292,13 @@ motetResult_t motet_explanation_ranges(struct motetExplanation *explanation, mot
     return motetSuccess;
 }
 
-static motetResult_t make_tuner(struct motetExplanation *explanation, const motetExplainQuery_t *query,
-                                const struct motet_tune_world *real)
+static motetResult_t make_tuner(const struct motet_explanation_scene *scene, const motetExplainQuery_t *query,
+                                const struct motet_tune_world *real, struct motet_tuner **tuner)
 {
-    const struct motet_explanation_scene *scene = &explanation->scene;
     if (real) {
         struct motet_tune_world same = *real;
-        same.algorithms = explanation->algorithms ? explanation->algorithms : real->algorithms;
-        return motet_tuner_create(&same, &explanation->tuner);
+        same.algorithms = query->algo ? query->algo : real->algorithms;
+        return motet_tuner_create(&same, tuner);
     }
     struct motet_tune_world world = {
         .nranks = scene->shape.nranks,
@@ -305,13 +310,25 @@ static motetResult_t make_tuner(struct motetExplanation *explanation, const mote
         .lane_bytes = (size_t)scene->world.lane_bytes,
         .machine = scene->world.machine,
         .network_host = scene->network_host,
-        .algorithms = explanation->algorithms,
+        .algorithms = query->algo,
     };
     /* A table that the user names is meant; the one in the cache directory is of this machine. */
     if (query->here || motet_setting_is_set(MOTET_SET_TUNER_FILE))
         TRY(motet_tuning_load(&world.tuning));
     world.machines = motet_machine_fingerprint();
-    return motet_tuner_create(&world, &explanation->tuner);
+    return motet_tuner_create(&world, tuner);
+}
+
+motetResult_t motet_explanation_pick(const struct motet_explanation_scene *scene, const motetExplainQuery_t *query,
+                                     const struct motet_algorithm **algorithm)
+{
+    struct motet_tuner *tuner = NULL;
+    struct motet_tune_request request = request_for(scene, query->datatype, query->op, scene->load.bytes);
+    motetResult_t result = make_tuner(scene, query, NULL, &tuner);
+    if (result == motetSuccess)
+        result = motet_tune_choose(tuner, &request, algorithm);
+    motet_tuner_free(tuner);
+    return result;
 }
 
 /* Time and volume of every row that exists here. */
@@ -330,14 +347,16 @@ static motetResult_t fill_candidate(struct motetExplanation *explanation, int in
 static motetResult_t fill(struct motetExplanation *explanation, const motetExplainQuery_t *query,
                           const struct motet_tune_world *real)
 {
-    TRY(motet_explanation_scene_make(query, real, &explanation->scene));
+    TRY(motet_explanation_scene_make(query, MOTET_EXPLANATION_RANKS, real, &explanation->scene));
     explanation->dtype = query->datatype;
     explanation->op = query->op;
     explanation->algorithms = query->algo ? strdup(query->algo) : NULL;
     explanation->candidates = calloc((size_t)motet_nalgorithms, sizeof(*explanation->candidates));
     if (!explanation->candidates || (query->algo && !explanation->algorithms))
         return motet_fail(motetSystemError, "out of memory for an explanation");
-    TRY(make_tuner(explanation, query, real));
+    motetExplainQuery_t kept = *query;
+    kept.algo = explanation->algorithms; /* which the tuner names later */
+    TRY(make_tuner(&explanation->scene, &kept, real, &explanation->tuner));
     struct motet_tune_candidate rows[64];
     struct motet_tune_request request = request_of(explanation, explanation->scene.load.bytes);
     TRY(motet_tune_candidates(explanation->tuner, &request, rows, 64, &explanation->ncandidates));

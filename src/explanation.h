@@ -50,9 +50,13 @@ struct motetExplanation {
 
 /* Checks a query. Errors name the member. real: ranks, hosts and machines of a communicator, which count instead of the query's; NULL:
  * none. */
-motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
+motetResult_t motet_explanation_scene_make(const motetExplainQuery_t *query, int most_ranks, const struct motet_tune_world *real,
                                            struct motet_explanation_scene *scene);
 void motet_explanation_scene_free(struct motet_explanation_scene *scene);
+
+/* What the library would run. */
+motetResult_t motet_explanation_pick(const struct motet_explanation_scene *scene, const motetExplainQuery_t *query,
+                                     const struct motet_algorithm **algorithm);
 
 motetResult_t motet_explanation_make(const motetExplainQuery_t *query, const struct motet_tune_world *real,
                                      struct motetExplanation **explanation);

@@ -166,11 +166,10 @@ bool motet_step_sends_wide(const struct motet_step *step, int position, int nran
 
 /* ---- Expanding ---- */
 
-/* A step that reaches nobody and stores nothing, or moves no chunk without being a signal. */
-static bool does_nothing(const struct motet_step *step, int position, int nranks)
+bool motet_step_does_nothing(const struct motet_step *step, int position, int nranks)
 {
     bool lonely = !motet_peers_count(step->from, position, nranks) && !motet_peers_count(step->to, position, nranks);
-    return lonely && (step->dst == MOTET_NONE || step->n == 0);
+    return lonely && (step->each || step->dst == MOTET_NONE || step->n == 0);
 }
 
 static struct motet_span shifted(struct motet_span span, int64_t by, int nchunks)
@@ -185,7 +184,7 @@ static int single_steps(const struct motet_schedule *schedule, const struct mote
 {
     int nranks = schedule->nranks, position = schedule->position, count = 0;
     if (!step->each) {
-        if (!does_nothing(step, position, nranks))
+        if (!motet_step_does_nothing(step, position, nranks))
             out[count++] = *step;
         return count;
     }

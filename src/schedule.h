@@ -146,6 +146,9 @@ int motet_peers_at(struct motet_peers peers, int i, int position, int nranks);
  * In place; sets out_of_memory on failure. */
 void motet_schedule_expand(struct motet_schedule *schedule);
 
+/* A step that reaches nobody and stores nothing, or moves no chunk without being a signal: expanding drops it. */
+bool motet_step_does_nothing(const struct motet_step *step, int position, int nranks);
+
 /* Facts of a step that follow from the rules above, in one place for every reader (each == 0).  Operands: peers + local planes. */
 int motet_step_operands(const struct motet_step *step, int position, int nranks);
 bool motet_step_finishes(const struct motet_step *step, int position,

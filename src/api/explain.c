@@ -226,7 +226,7 @@ motetResult_t motetExplainTimes(const motetExplainQuery_t *query, const char *al
                           sizes < 0    ? "sizes is negative"
                           : !algorithm ? "algorithm is NULL"
                                        : "bytes or timesNs is NULL");
-    TRY(motet_explanation_scene_make(&copy, NULL, &scene));
+    TRY(motet_explanation_scene_make(&copy, MOTET_EXPLANATION_RANKS, NULL, &scene));
     const struct motet_algorithm *row = motet_algorithm_find(scene.collective, algorithm);
     struct motet_cost_time *times = calloc((size_t)sizes + 1, sizeof(*times));
     motetResult_t result;
