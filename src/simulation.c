@@ -16,7 +16,7 @@
 #include "simulation_state.h"
 
 #define RECORDS_MOST  (UINT32_C(1) << 21) /* under way: some 500 MB */
-#define MESSAGES_MOST 4e8
+#define MESSAGES_MOST 1e7
 #define TILES_LEAST   4
 #define FASTEST       1e30 /* a core for which work takes no time */
 #define LINE          64   /* a chunk's place in staging is a multiple: see motet_tiling_make */
@@ -366,7 +366,8 @@ static motetResult_t make_memory(struct motetSimulation *simulation, const motet
         simulation->use = calloc((size_t)simulation->nrows * (size_t)query->bins + 1, sizeof(*simulation->use));
     simulation->nrecords = 1; /* 0 is none */
     simulation->room = 1024;
-    simulation->records = calloc(simulation->room, sizeof(*simulation->records));
+    if (posix_memalign((void **)&simulation->records, 64, simulation->room * sizeof(*simulation->records)) != 0)
+        simulation->records = NULL;
     simulation->most_records = RECORDS_MOST;
     if (!simulation->records || (query->logged > 0 && !simulation->log) || (query->bins > 0 && !simulation->use))
         return no_memory(simulation);
@@ -386,6 +387,8 @@ static motetResult_t prepare(struct motetSimulation *simulation, const motetSimu
     TRY(make_members(simulation));
     for (int i = 0; i < query->nplants; i++)
         TRY(plant(simulation, &query->plants[i]));
+    for (int32_t r = 0; r < simulation->nsimulated; r++)
+        simulation->ranks[r].news_at = motet_simulation_news(simulation, r);
     return make_memory(simulation, query);
 }
 

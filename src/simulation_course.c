@@ -10,47 +10,88 @@
 
 /* Steps of schedules that are looked at to prove a period: some seconds. */
 #define COMPARED_STEPS INT64_C(600000000)
-#define COMPARED_SOME  64 /* positions of each kind, where not all are */
+#define HITS_MOST      (INT64_C(1) << 25) /* answers that are remembered: 512 MB */
+#define COMPARED_SOME  64                 /* positions of each kind, where not all are */
 
 /* ---- Normal form ---- */
+
+/* Divisions are what this costs; most numbers are in range. */
+static inline int32_t in_range(int32_t at, int32_t nranks)
+{
+    return at >= 0 && at < nranks ? at : at < 0 && at >= -nranks ? at + nranks : motet_mod(at, nranks);
+}
 
 /* Peers counted from the position. Their order matters where they are sent to, not where they are waited for. */
 static struct motet_peers relative(struct motet_peers peers, int position, int nranks, bool any_order)
 {
     if (peers.n <= 0)
         return (struct motet_peers){0, 0, 0};
-    if (peers.stride == 0)
-        peers.stride = 1;
-    peers.first = motet_mod(peers.first - position, nranks);
-    peers.stride = motet_mod(peers.stride, nranks);
-    if (peers.n == 1)
+    peers.first = in_range(peers.first - position, nranks);
+    if (peers.n == 1) {
         peers.stride = 0;
-    if (any_order && peers.n > 1 && peers.stride > 0 && (int64_t)peers.n * peers.stride == nranks)
+        return peers;
+    }
+    peers.stride = peers.stride == 0 ? 1 : in_range(peers.stride, nranks);
+    if (any_order && peers.stride > 0 && (int64_t)peers.n * peers.stride == nranks)
         peers.first %= peers.stride; /* all the way round: begins anywhere */
     return peers;
 }
 
-/* Strips the steps in place: peers become relative, spans vanish, and what moves nothing is dropped as when a schedule is expanded. */
+/* Whether a step surely does something; where not, schedule.h says. */
+static bool reaches_one(struct motet_peers peers, int position, int nranks)
+{
+    return peers.n == 1 && peers.first != position && peers.first >= 0 && peers.first < nranks;
+}
+
+static bool does_nothing(const struct motet_step *step, int position, int nranks)
+{
+    return !reaches_one(step->from, position, nranks) && !reaches_one(step->to, position, nranks) &&
+           motet_step_does_nothing(step, position, nranks);
+}
+
+/* A step in normal form: peers become relative, spans vanish. */
+static inline void normalize(struct motet_step *step, int position, int nranks)
+{
+    struct motet_span none = {0};
+    step->from = relative(step->from, position, nranks, step->each == 0);
+    step->to = relative(step->to, position, nranks, false);
+    step->dst_at = step->src_at = none;
+    step->each = step->each != 0;
+}
+
+/* Brings the steps into normal form, in place; what moves nothing is dropped as when a schedule is expanded. */
 static void strip(struct motet_schedule *schedule)
 {
     int kept = 0, round_start = 0, n = schedule->nranks;
     for (int s = 0; s < schedule->nsteps; s++) {
         struct motet_step step = schedule->steps[s];
         bool ends = step.flags & MOTET_ENDS_ROUND;
-        if (motet_step_does_nothing(&step, schedule->position, n)) {
+        if (does_nothing(&step, schedule->position, n)) {
             if (ends && kept > round_start)
                 schedule->steps[kept - 1].flags |= MOTET_ENDS_ROUND;
         } else {
-            struct motet_span none = {0};
-            step.from = relative(step.from, schedule->position, n, step.each == 0);
-            step.to = relative(step.to, schedule->position, n, false);
-            step.dst_at = step.src_at = none;
-            step.each = step.each != 0;
+            normalize(&step, schedule->position, n);
             schedule->steps[kept++] = step;
         }
         round_start = ends ? kept : round_start;
     }
     schedule->nsteps = kept;
+}
+
+/* Whether strip would make `key` of it; false where it is not worth finding out. Large schedules of many ranks are read once, not written. */
+static bool strips_to(const struct motet_schedule *schedule, const struct motet_step *key, int nkey)
+{
+    if (schedule->nsteps != nkey)
+        return false;
+    for (int s = 0; s < nkey; s++) {
+        struct motet_step step = schedule->steps[s];
+        if (does_nothing(&step, schedule->position, schedule->nranks))
+            return false;
+        normalize(&step, schedule->position, schedule->nranks);
+        if (memcmp(&step, &key[s], sizeof(step)) != 0)
+            return false;
+    }
+    return true;
 }
 
 static uint64_t hash_of(const struct motet_step *steps, int n)
@@ -120,6 +161,7 @@ static bool fill_entries(const struct motet_courses *courses, const struct motet
         entry->multi = entry->nsources > 1 ? course->nmulti++ : -1;
         entry->ordinals = -1;
         course->round_steps[round] += entry->count;
+        entry->first_message = course->nsent;
         course->nsent += motet_course_npeers(&entry->to);
         if (entry->nsources == 0)
             course->starters[nstarters++] = s;
@@ -260,7 +302,14 @@ static void free_course(struct motet_course *course)
     free(course->first);
     free(course->receives);
     free(course->key);
+    free(course->hits);
     *course = (struct motet_course){0};
+}
+
+/* Of a schedule that is not stripped; false may be wrong. */
+static bool looks_like(const struct motet_course *course, const struct motet_schedule *schedule)
+{
+    return course->stage_chunks == schedule->stage_chunks && strips_to(schedule, course->key, course->nkey);
 }
 
 static bool is_course(const struct motet_course *course, const struct motet_schedule *schedule, uint64_t hash)
@@ -304,12 +353,13 @@ static bool make_room(struct motet_courses *courses)
     return true;
 }
 
-/* The course of a stripped schedule; -1: no memory. */
-static int32_t course_of(struct motet_courses *courses, const struct motet_schedule *schedule, int32_t guess)
+/* The course of a schedule; -1: no memory. guess: which it may be, or -1. */
+static int32_t course_of(struct motet_courses *courses, struct motet_schedule *schedule, int32_t guess)
 {
-    size_t bytes = (size_t)schedule->nsteps * sizeof(*schedule->steps);
-    if (guess >= 0 && is_course(&courses->courses[guess], schedule, courses->courses[guess].hash))
+    if (guess >= 0 && looks_like(&courses->courses[guess], schedule))
         return guess;
+    strip(schedule);
+    size_t bytes = (size_t)schedule->nsteps * sizeof(*schedule->steps);
     uint64_t hash = hash_of(schedule->steps, schedule->nsteps);
     if (!make_room(courses))
         return -1;
@@ -329,6 +379,10 @@ static int32_t course_of(struct motet_courses *courses, const struct motet_sched
         return -1;
     }
     memcpy(course->key, schedule->steps, bytes);
+    if (courses->nhits + course->nsent <= HITS_MOST && (course->hits = malloc((size_t)course->nsent * sizeof(*course->hits) + 1))) {
+        memset(course->hits, 0xff, (size_t)course->nsent * sizeof(*course->hits));
+        courses->nhits += course->nsent;
+    }
     return *place = courses->ncourses++;
 }
 
@@ -339,10 +393,7 @@ static bool build(struct motet_courses *courses, int32_t position, struct motet_
     struct motet_shape own = courses->shape;
     own.position = position;
     courses->algorithm->build(schedule, &own);
-    if (schedule->out_of_memory)
-        return false;
-    strip(schedule);
-    return true;
+    return !schedule->out_of_memory;
 }
 
 /* Whether position p looks the same as p mod period. */
@@ -352,7 +403,11 @@ static bool agrees(struct motet_courses *courses, int32_t p, struct motet_schedu
     courses->compared++;
     if (!build(courses, p, schedule))
         return false;
-    *same = is_course(&courses->courses[guess], schedule, courses->courses[guess].hash);
+    *same = looks_like(&courses->courses[guess], schedule);
+    if (!*same) {
+        strip(schedule);
+        *same = is_course(&courses->courses[guess], schedule, hash_of(schedule->steps, schedule->nsteps));
+    }
     return true;
 }
 

@@ -19,16 +19,22 @@ struct motet_course_entry {
     struct motet_course_peers from, to;
     int32_t count; /* steps: 1, or one for each peer but oneself */
     int32_t round;
-    int32_t nsources; /* of one step */
-    int32_t multi;    /* number among the entries whose step has several sources; -1 */
-    int32_t ordinal;  /* of its first message among those to the same peer; the others' if `ordinals` is -1 */
-    int32_t ordinals; /* into course->ordinals, one for each message of the entry */
+    int32_t nsources;      /* of one step */
+    int32_t multi;         /* number among the entries whose step has several sources; -1 */
+    int32_t ordinal;       /* of its first message among those to the same peer; the others' if `ordinals` is -1 */
+    int32_t ordinals;      /* into course->ordinals, one for each message of the entry */
+    int64_t first_message; /* of all that the course sends */
     /* Of one step, in chunks: as struct motet_cost_work. */
     float out, in, core, combined;
 };
 
 struct motet_course_receive {
     int32_t entry, step;
+};
+
+/* Who took a message before: the same, where the receiver has the same course. */
+struct motet_course_hit {
+    int32_t course, entry, step, round;
 };
 
 struct motet_course {
@@ -45,6 +51,7 @@ struct motet_course {
     int32_t *senders, *first;
     struct motet_course_receive *receives;
     int32_t nreceives;
+    struct motet_course_hit *hits; /* of each message sent; NULL: nothing is remembered */
     int32_t nblocks, parts, stage_chunks;
     uint64_t hash;
     struct motet_step *key; /* its schedule, with what does not matter here taken out */
@@ -62,6 +69,7 @@ struct motet_courses {
     int32_t ncourses, room;
     struct motet_cost_world world;
     struct motet_cost_load load;
+    int64_t nhits;
     int32_t *table; /* courses by hash */
     int32_t table_size;
 };

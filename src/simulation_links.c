@@ -60,12 +60,17 @@ uint64_t motet_simulation_out_free(const struct motetSimulation *simulation, int
     return simulation->network.row ? simulation->links[endpoint_of(simulation, rank)].free : 0;
 }
 
+static int32_t rank_of_sender(const struct motetSimulation *simulation, const struct motet_simulation_record *record)
+{
+    return (int32_t)(record->sender % (uint32_t)simulation->nsimulated);
+}
+
 static void lose(struct motetSimulation *simulation, uint32_t number)
 {
     struct motet_simulation_record *record = &simulation->records[number];
     if (simulation->network_lost_at == MOTET_SIMULATION_NEVER) {
         simulation->network_lost_at = simulation->now;
-        simulation->lost_from = record->from;
+        simulation->lost_from = rank_of_sender(simulation, record);
         simulation->lost_to = record->dst_rank;
     }
     motet_simulation_drop_record(simulation, number);
@@ -77,24 +82,25 @@ static void cross(struct motetSimulation *simulation, struct motet_simulation_re
 {
     struct motet_simulation_link *link = &simulation->links[number];
     uint64_t begin = link->free > earliest ? link->free : earliest;
-    uint64_t on_wire = (uint64_t)(record->bytes * link->ps_per_byte + 0.5), piece = on_wire;
+    uint64_t on_wire = (uint64_t)((double)record->bytes * link->ps_per_byte + 0.5);
+    float piece = (float)on_wire;
     uint64_t latency = motet_simulation_vary(simulation, is_first ? link->latency_first : link->latency);
     double piece_bytes = simulation->scene.machine.piece_bytes, weight = simulation->operations[record->op].weight;
-    if (record->bytes > piece_bytes)
-        piece = (uint64_t)(piece_bytes * link->ps_per_byte + 0.5);
+    if ((double)record->bytes > piece_bytes)
+        piece = (float)(piece_bytes * link->ps_per_byte);
     link->free = begin + on_wire;
     link->busy += (double)on_wire * weight;
-    link->bytes += record->bytes * weight;
+    link->bytes += (double)record->bytes * weight;
     if (simulation->nbins > 0)
         note_use(simulation, number, begin, link->free);
     record->piece = piece > record->piece ? piece : record->piece;
     record->tail = (record->tail > link->free ? record->tail : link->free) + latency;
     record->head = begin + latency;
     record->sent = is_first ? begin : record->sent;
-    record->back += latency;
-    record->path.queue += begin - earliest;
-    record->path.latency += latency;
-    uint64_t held = on_wire + begin - earliest;
+    record->back += (float)latency;
+    record->path.queue += (float)(begin - earliest);
+    record->path.latency += (float)latency;
+    float held = (float)(on_wire + begin - earliest);
     if (record->path.link == (uint32_t)number + 1)
         record->path.link_ps += held;
     else if (held > record->path.link_ps) {
@@ -107,7 +113,8 @@ static void cross(struct motetSimulation *simulation, struct motet_simulation_re
 static void step_on(struct motetSimulation *simulation, uint32_t number, bool is_first)
 {
     struct motet_simulation_record *record = &simulation->records[number];
-    int32_t behind, link = motet_network_next(&simulation->network, record->at, record->src, record->dst, &behind);
+    int32_t behind, link = motet_network_next(&simulation->network, record->at,
+                                              endpoint_of(simulation, rank_of_sender(simulation, record)), record->dst, &behind);
     if (link < 0) {
         simulation->no_way = true;
         motet_simulation_drop_record(simulation, number);
@@ -123,7 +130,7 @@ static void step_on(struct motetSimulation *simulation, uint32_t number, bool is
         motet_simulation_plan(simulation, record->head, MOTET_SIMULATION_HOP, number);
         return;
     }
-    record->head += record->piece;
+    record->head += (uint64_t)record->piece;
     record->head = record->head < record->tail && !simulation->scene.machine.whole ? record->head : record->tail;
     motet_simulation_plan(simulation, record->head, MOTET_SIMULATION_READY, number);
 }
@@ -136,28 +143,23 @@ void motet_simulation_hop(struct motetSimulation *simulation, uint32_t record)
 void motet_simulation_send(struct motetSimulation *simulation, uint32_t number)
 {
     struct motet_simulation_record *record = &simulation->records[number];
-    int32_t n = simulation->nsimulated, to = record->dst_rank;
+    int32_t n = simulation->nsimulated, from = rank_of_sender(simulation, record), to = record->dst_rank;
     const struct motet_cost_machine *machine = &simulation->scene.machine;
     record->path.messages++;
-    if (motet_simulation_host(simulation, record->from) == motet_simulation_host(simulation, to)) {
+    if (motet_simulation_host(simulation, from) == motet_simulation_host(simulation, to)) {
         enum motet_link_class class = simulation->scene.world.same_process ? MOTET_LINK_THREADS : MOTET_LINK_SHARED;
         uint64_t latency = motet_simulation_vary(simulation, (uint64_t)(machine->link[class].latency_ns * 1e3));
         record->sent = record->head;
         record->head += latency;
         record->tail += latency;
-        record->back = latency;
-        record->path.latency += latency;
+        record->back = (float)latency;
+        record->path.latency += (float)latency;
         if (machine->whole)
             record->head = record->tail;
         motet_simulation_plan(simulation, record->head, MOTET_SIMULATION_READY, number);
         return;
     }
-    record->at = record->src = endpoint_of(simulation, record->from);
-    record->dst = endpoint_of(simulation, to % n);
-    if (record->src == record->dst && n == simulation->nranks) { /* hosts that a list of links puts at one endpoint do not exist */
-        simulation->no_way = true;
-        motet_simulation_drop_record(simulation, number);
-        return;
-    }
+    record->at = endpoint_of(simulation, from);
+    record->dst = endpoint_of(simulation, to < n ? to : to % n);
     step_on(simulation, number, true);
 }

@@ -36,8 +36,7 @@ static uint64_t done_at(const struct motetSimulation *simulation, int32_t rank)
     return done;
 }
 
-/* When the news that `rank` cannot be done reaches it. */
-static uint64_t news_at(const struct motetSimulation *simulation, int32_t rank)
+uint64_t motet_simulation_news(const struct motetSimulation *simulation, int32_t rank)
 {
     uint64_t news = MOTET_SIMULATION_NEVER;
     const struct motet_cost_machine *machine = &simulation->scene.machine;
@@ -57,7 +56,7 @@ static void judge_rank(struct motetSimulation *simulation, int32_t r)
     struct motet_simulation_rank *rank = &simulation->ranks[r];
     int32_t op = unfinished(simulation, r);
     uint64_t news;
-    if (op < 0 || rank->dead_at <= simulation->now || (news = news_at(simulation, r)) == MOTET_SIMULATION_NEVER)
+    if (op < 0 || rank->dead_at <= simulation->now || (news = motet_simulation_news(simulation, r)) == MOTET_SIMULATION_NEVER)
         return;
     const struct motet_simulation_operation *operation = &simulation->operations[op];
     uint64_t calls = (uint64_t)((double)operation->computed * (double)rank->slowness) + rank->late_by;

@@ -11,25 +11,30 @@
 
 /* ---- Records, events, chance ---- */
 
+static bool grow(struct motetSimulation *simulation)
+{
+    uint32_t room = 2 * simulation->room;
+    struct motet_simulation_record *more = NULL;
+    if (room > UINT32_MAX / 4 || posix_memalign((void **)&more, 64, room * sizeof(*more)) != 0) {
+        simulation->out_of_memory = true;
+        return false;
+    }
+    memcpy(more, simulation->records, simulation->room * sizeof(*more));
+    free(simulation->records);
+    simulation->records = more;
+    simulation->room = room;
+    return true;
+}
+
 uint32_t motet_simulation_take_record(struct motetSimulation *simulation)
 {
     uint32_t number = simulation->free_record;
-    if (number) {
+    if (number)
         simulation->free_record = simulation->records[number].next;
-    } else {
-        if (simulation->nrecords == simulation->room) {
-            uint32_t room = simulation->room ? 2 * simulation->room : 1024;
-            struct motet_simulation_record *more = realloc(simulation->records, room * sizeof(*more));
-            if (!more || room > UINT32_MAX / 4) {
-                simulation->out_of_memory = true;
-                simulation->records = more ? more : simulation->records;
-                return 0;
-            }
-            simulation->records = more;
-            simulation->room = room;
-        }
+    else if (simulation->nrecords < simulation->room || grow(simulation))
         number = simulation->nrecords++;
-    }
+    else
+        return 0;
     simulation->in_use++;
     memset(&simulation->records[number], 0, sizeof(simulation->records[number]));
     return number;
@@ -110,6 +115,28 @@ static void wake(struct motetSimulation *simulation, uint32_t number, uint64_t t
 
 /* ---- Messages of a step ---- */
 
+/* Where message k of an entry arrives. */
+static bool find_receive(const struct motet_simulation_operation *operation, const struct motet_course *own,
+                         const struct motet_course_entry *entry, int32_t k, int32_t to, int32_t distance, int32_t nranks,
+                         struct motet_course_hit *hit)
+{
+    const struct motet_courses *courses = operation->courses;
+    int32_t other = courses->of[to < courses->period ? to : to % courses->period];
+    struct motet_course_hit *before = own->hits ? &own->hits[entry->first_message + k] : NULL;
+    if (before && before->course == other) {
+        *hit = *before;
+        return true;
+    }
+    int32_t ordinal = entry->ordinals < 0 ? entry->ordinal : own->ordinals[entry->ordinals + k];
+    const struct motet_course_receive *receive = motet_course_match(&courses->courses[other], distance, ordinal, nranks);
+    if (!receive)
+        return false;
+    *hit = (struct motet_course_hit){other, receive->entry, receive->step, courses->courses[other].entries[receive->entry].round};
+    if (before)
+        *before = *hit;
+    return true;
+}
+
 /* Target k of step `step` of an entry. */
 static bool emit(struct motetSimulation *simulation, const struct motet_simulation_lane *lane,
                  const struct motet_course_entry *entry, int32_t k, uint64_t head, uint64_t tail,
@@ -119,31 +146,28 @@ static bool emit(struct motetSimulation *simulation, const struct motet_simulati
     int32_t from = rank_at(simulation, lane->member), n = simulation->nranks;
     const struct motet_course *own = course_at(operation, from);
     int32_t to = motet_course_peer(&entry->to, k, from, n), distance = to > from ? to - from : to - from + n;
-    int32_t ordinal = entry->ordinals < 0 ? entry->ordinal : own->ordinals[entry->ordinals + k];
-    const struct motet_course *other = course_at(operation, to);
-    const struct motet_course_receive *receive = motet_course_match(other, distance, ordinal, n);
-    uint32_t number = receive ? motet_simulation_take_record(simulation) : 0;
+    struct motet_course_hit hit;
+    uint32_t number = find_receive(operation, own, entry, k, to, distance, n, &hit) ? motet_simulation_take_record(simulation) : 0;
     if (!number) {
-        simulation->no_way |= !receive;
+        simulation->no_way |= !simulation->out_of_memory;
         return false;
     }
     struct motet_simulation_record *record = &simulation->records[number];
     record->sender = lane->member;
     record->to = lane->member - (uint32_t)from + (uint32_t)(to < simulation->nsimulated ? to : to % simulation->nsimulated);
-    record->from = from;
     record->dst_rank = to;
-    record->entry = receive->entry;
-    record->step = receive->step;
+    record->entry = hit.entry;
+    record->step = hit.step;
     record->op = lane->op;
     record->tile = lane->tile;
-    record->round = other->entries[receive->entry].round;
-    record->bytes = (double)entry->out * operation->chunk_bytes;
+    record->round = hit.round;
+    record->bytes = (float)((double)entry->out * operation->chunk_bytes);
     record->head = head;
     record->tail = tail;
     record->path = *path;
     simulation->nmessages++;
     simulation->weighted_messages += operation->weight;
-    simulation->weighted_bytes += operation->weight * record->bytes;
+    simulation->weighted_bytes += operation->weight * (double)record->bytes;
     motet_simulation_send(simulation, number);
     return true;
 }
@@ -176,11 +200,11 @@ static void emit_all(struct motetSimulation *simulation, uint32_t lane_number, i
             struct motet_simulation_record *record = &simulation->records[number];
             record->to = lane_number;
             record->entry = entry_number;
-            record->done = done;
+            record->dst_rank = done;
             record->head = head;
             record->tail = tail;
             record->path = *path;
-            record->is_sending = 1;
+            record->at = MOTET_SIMULATION_SENDING;
             motet_simulation_plan(simulation, until, MOTET_SIMULATION_MORE, number);
             return;
         }
@@ -247,12 +271,13 @@ static void run_step(struct motetSimulation *simulation, uint32_t lane_number, i
         head = simulation->now + work.fixed + work.first_piece;
         core->core_free = simulation->now + work.fixed + work.moving;
         tail = all + work.first_piece > core->core_free ? all + work.first_piece : core->core_free;
-        path.core += head - ready;
+        float held = (float)(head - ready);
+        path.core += held;
         if (path.rank == (uint32_t)rank + 1)
-            path.rank_ps += head - ready;
-        else if (head - ready > path.rank_ps) {
+            path.rank_ps += held;
+        else if (held > path.rank_ps) {
             path.rank = (uint32_t)rank + 1;
-            path.rank_ps = head - ready;
+            path.rank_ps = held;
         }
     }
     if (simulation->scene.machine.whole)
@@ -274,7 +299,7 @@ static void run_step(struct motetSimulation *simulation, uint32_t lane_number, i
 static void note_read(struct motetSimulation *simulation, const struct motet_simulation_record *record)
 {
     struct motet_simulation_lane *lane = &simulation->lanes[lane_at(simulation, record->sender, record->op, record->tile)];
-    uint64_t known = simulation->now + record->back;
+    uint64_t known = simulation->now + (uint64_t)record->back;
     lane->last_read = known > lane->last_read ? known : lane->last_read;
     if (--lane->unread == 0 && lane->op < 0)
         wake(simulation, lane->member, lane->last_read);
@@ -285,11 +310,11 @@ static void log_message(struct motetSimulation *simulation, const struct motet_s
     if (simulation->nlog == simulation->log_room)
         return;
     simulation->log[simulation->nlog++] = (motetSimulateMessage_t){
-        .from = record->from,
+        .from = rank_at(simulation, record->sender),
         .to = record->dst_rank,
         .operation = record->op,
         .tile = record->tile,
-        .bytes = record->bytes,
+        .bytes = (double)record->bytes,
         .sentNs = (double)record->sent * 1e-3,
         .arrivedNs = (double)record->tail * 1e-3,
         .usedNs = (double)used * 1e-3,
@@ -334,7 +359,7 @@ static void run_starters(struct motetSimulation *simulation, uint32_t number)
         const struct motet_course *course = course_at(&simulation->operations[lane->op], rank);
         int32_t entry = course->starters[record.entry], last = course->starter_first[record.round + 1];
         uint64_t until, used;
-        if (record.done > 0 && must_wait(simulation, rank, &until)) {
+        if (record.dst_rank > 0 && must_wait(simulation, rank, &until)) {
             motet_simulation_plan(simulation, until, MOTET_SIMULATION_MORE, number);
             return;
         }
@@ -342,7 +367,7 @@ static void run_starters(struct motetSimulation *simulation, uint32_t number)
             simulation->records[number].step = 0;
             simulation->records[number].entry++;
         }
-        simulation->records[number].done = 1;
+        simulation->records[number].dst_rank = 1;
         bool is_last = simulation->records[number].entry == last;
         run_step(simulation, record.to, entry, record.step, simulation->now, record.tail, record.path, &used);
         if (is_last) {
@@ -363,7 +388,7 @@ static void give_to_core(struct motetSimulation *simulation, uint32_t number, ui
     struct motet_simulation_rank *rank = motet_simulation_rank_of(simulation, member);
     if (!simulation->cores_are_free && (rank->waiting || rank->core_free > simulation->now))
         wait_for_core(simulation, rank, number);
-    else if (simulation->records[number].is_starters)
+    else if (simulation->records[number].at == MOTET_SIMULATION_STARTERS)
         run_starters(simulation, number);
     else
         run_message(simulation, number);
@@ -376,7 +401,7 @@ static void handle_core(struct motetSimulation *simulation, struct motet_simulat
     if (!number)
         return;
     rank->waiting = simulation->records[number].next;
-    if (simulation->records[number].is_starters)
+    if (simulation->records[number].at == MOTET_SIMULATION_STARTERS)
         run_starters(simulation, number);
     else
         run_message(simulation, number);
@@ -509,7 +534,7 @@ static void open_round(struct motetSimulation *simulation, uint32_t lane_number)
         record->round = lane->round;
         record->tail = simulation->now;
         record->path = path;
-        record->is_starters = 1;
+        record->at = MOTET_SIMULATION_STARTERS;
         give_to_core(simulation, number, lane->member);
     }
     if (lane->early[lane->round % MOTET_SIMULATION_EARLY])
@@ -588,9 +613,18 @@ static void handle_begin(struct motetSimulation *simulation, uint32_t number)
 
 /* ---- The loop ---- */
 
+/* Dead, or has heard that others are and given up. */
+static bool has_stopped(const struct motetSimulation *simulation, uint32_t member)
+{
+    const struct motet_simulation_rank *rank = &simulation->ranks[member % (uint32_t)simulation->nsimulated];
+    return rank->dead_at <= simulation->now || rank->news_at <= simulation->now ||
+           (simulation->network_lost_at < simulation->now &&
+            simulation->network_lost_at + simulation->link_timeout_ps <= simulation->now);
+}
+
 static bool is_dead(const struct motetSimulation *simulation, uint32_t member)
 {
-    return simulation->any_dead && simulation->ranks[member % (uint32_t)simulation->nsimulated].dead_at <= simulation->now;
+    return simulation->any_dead && has_stopped(simulation, member);
 }
 
 static void handle(struct motetSimulation *simulation, const struct motet_simulation_event *event)
@@ -622,12 +656,12 @@ static void handle(struct motetSimulation *simulation, const struct motet_simula
     case MOTET_SIMULATION_MORE:
         if (is_dead(simulation, simulation->lanes[record->to].member)) {
             motet_simulation_drop_record(simulation, event->what);
-        } else if (record->is_starters) {
+        } else if (record->at == MOTET_SIMULATION_STARTERS) {
             run_starters(simulation, event->what);
         } else {
             struct motet_simulation_record sending = *record;
             motet_simulation_drop_record(simulation, event->what);
-            emit_all(simulation, sending.to, sending.entry, 0, sending.done, sending.head, sending.tail, &sending.path);
+            emit_all(simulation, sending.to, sending.entry, 0, sending.dst_rank, sending.head, sending.tail, &sending.path);
         }
         break;
     }

@@ -19,7 +19,7 @@
 #define MOTET_SIMULATION_STREAMS 16
 #define MOTET_SIMULATION_ROWS    256 /* of the use of links */
 #define MOTET_SIMULATION_NEVER   UINT64_MAX
-#define MOTET_SIMULATION_EARLY   16 /* lists of early messages of a lane, by round */
+#define MOTET_SIMULATION_EARLY   4 /* lists of early messages of a lane, by round */
 
 enum motet_simulation_event_kind {
     MOTET_SIMULATION_BEGIN, /* a member looks for something to start */
@@ -30,34 +30,38 @@ enum motet_simulation_event_kind {
     MOTET_SIMULATION_MORE,  /* a record goes on with what it has begun */
 };
 
-/* What the last moments were spent on, along the chain of messages that led here. */
+/* What the last moments were spent on, along the chain of messages that led here; in picoseconds. */
 struct motet_simulation_path {
-    uint64_t start;                        /* when its first member began: computing, before that */
-    uint64_t queue, latency, core;         /* the rest is links */
-    uint64_t link_ps, rank_ps;             /* what the worst link, the slowest rank took of it */
-    uint32_t messages, link, rank, origin; /* link, rank: + 1, 0 is none */
+    uint64_t start;                /* when its first member began: computing, before that */
+    float queue, latency, core;    /* the rest is links */
+    float link_ps, rank_ps;        /* what the worst link, the slowest rank took of it */
+    uint32_t messages, link, rank; /* link, rank: + 1, 0 is none */
+    uint32_t origin, reserved;
 };
 
+enum { MOTET_SIMULATION_STARTERS = -1, MOTET_SIMULATION_SENDING = -2 };
+
+/* Two cache lines. */
 struct motet_simulation_record {
-    uint32_t next;          /* in a list */
-    uint32_t sender, to;    /* members */
-    int32_t from, dst_rank; /* ranks, as they are */
-    int32_t entry, step;    /* of the receiver's course; of a step that goes on sending: the sender's */
-    int32_t done;           /* of a step that goes on sending: targets, of starters: entries, served so far */
+    uint32_t next;       /* in a list */
+    uint32_t sender, to; /* members; of steps that go on: to is their lane */
+    int32_t dst_rank;    /* the receiver, as it is; of steps that go on: targets, or starters, served so far */
+    int32_t entry, step; /* of the receiver's course; of steps that go on: of the own one */
     int32_t op, tile, round;
-    int32_t at, src, dst; /* nodes */
-    int32_t link;         /* the last one taken */
-    double bytes;
+    int32_t at, dst; /* nodes; at may be STARTERS or SENDING */
+    float bytes;
     uint64_t head, tail; /* of the data: the first piece, and everything, is there */
-    uint64_t piece;      /* on the slowest link so far */
-    uint64_t sent, back; /* when it entered its first link; latency of the way so far */
+    uint64_t sent;       /* when it entered its first link */
+    float piece;         /* on the slowest link so far */
+    float back;          /* latency of the way so far */
     struct motet_simulation_path path;
-    uint8_t is_starters, is_sending;
 };
+
+_Static_assert(sizeof(struct motet_simulation_record) == 128, "two cache lines");
 
 struct motet_simulation_link {
     uint64_t free, dead_at, latency_first, latency;
-    double ps_per_byte, busy, bytes;
+    double ps_per_byte, busy, bytes, reserved;
 };
 
 /* A step that waits for several messages. */
@@ -107,10 +111,11 @@ struct motet_simulation_operation {
 
 struct motet_simulation_rank {
     uint64_t core_free;
-    uint64_t dead_at, told_at, late_by;
-    uint32_t waiting, waiting_last; /* records that wait for the core */
+    uint64_t dead_at, news_at, told_at, late_by; /* news_at: hears of a death, and gives up */
+    uint32_t waiting, waiting_last;              /* records that wait for the core */
     bool core_event;
     float slowness; /* 1: as all */
+    uint64_t reserved;
 };
 
 struct motetSimulation {
@@ -179,6 +184,9 @@ void motet_simulation_hop(struct motetSimulation *simulation, uint32_t record);
 uint64_t motet_simulation_out_free(const struct motetSimulation *simulation, int32_t rank);
 
 /* ---- simulation_outcome.c ---- */
+
+/* When the news that what `rank` does cannot be done reaches it; NEVER: all is well so far. */
+uint64_t motet_simulation_news(const struct motetSimulation *simulation, int32_t rank);
 
 /* Who hears of what, and when; the last rank. */
 void motet_simulation_judge(struct motetSimulation *simulation);

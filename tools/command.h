@@ -38,6 +38,7 @@ extern const struct command command_status;
 extern const struct command command_trace;
 extern const struct command command_explain;
 extern const struct command command_plan;
+extern const struct command command_sim;
 extern const struct command command_topo;
 extern const struct command command_tune;
 extern const struct command command_env;

@@ -12,7 +12,7 @@
 #include "command.h"
 
 const struct command *const commands[] = {
-    &command_run,  &command_perf, &command_status, &command_trace, &command_explain, &command_plan,
+    &command_run,  &command_perf, &command_status, &command_trace, &command_explain, &command_plan, &command_sim,
     &command_topo, &command_tune, &command_env,    &command_help,  &command_version, NULL,
 };
 

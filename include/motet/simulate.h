@@ -57,19 +57,21 @@ typedef struct {
     size_t size;              /* sizeof(motetSimulateQuery_t) */
     motetExplainQuery_t call; /* the collective, ranks and hosts, cores, latency and bandwidth of links; nranks is 1 to
                                  MOTET_SIMULATE_RANKS, nhosts 0 for a host for each rank; scattered must be 0 */
-    const char *topology; /* "flat", "hosts:nics=2", "fat-tree:radix=32,over=2", "torus:dims=8x8x4", "dragonfly:routers=8"; NULL: flat */
+    const char
+        *topology; /* "flat", "hosts:nics=2", "fat-tree:radix=32,over=2", "torus:dims=8x8x4", "dragonfly:routers=8"; NULL: flat */
     const motetSimulateLink_t *links; /* instead of topology; NULL: topology */
     int nlinks, nswitches;
     const motetSimulateOperation_t *operations; /* NULL: one, that of call */
     int noperations;
     const motetSimulatePlant_t *plants;
     int nplants;
-    double jitter; /* latencies and the work of cores vary: times 1 + jitter x a number from an exponential distribution of mean 1 */
+    double
+        jitter; /* latencies and the work of cores vary: times 1 + jitter x a number from an exponential distribution of mean 1 */
     unsigned long long seed;
-    double mostMessages; /* where an operation would take more, later tiles are continued from the first ones, at least 4; 0: 4e8 */
-    int everyRank; /* 1: each rank is simulated also where ranks are known to do the same */
-    int logged;    /* messages to remember, up to 2^24; 0: none */
-    int bins;      /* intervals of time in which the use of links is counted, up to 1024; 0: none */
+    double mostMessages; /* where an operation would take more, later tiles are continued from the first ones, at least 4; 0: 1e7 */
+    int everyRank;       /* 1: each rank is simulated also where ranks are known to do the same */
+    int logged;          /* messages to remember, up to 2^24; 0: none */
+    int bins;            /* intervals of time in which the use of links is counted, up to 1024; 0: none */
     int (*progress)(void *context, double share); /* called now and then; another result than 0 ends the simulation. May be NULL */
     void *context;
 } motetSimulateQuery_t;
@@ -82,14 +84,14 @@ typedef struct motetSimulation *motetSimulation_t;
 
 /* All of it. */
 typedef struct {
-    double timeNs;     /* until the last rank is done, or knows that it cannot be */
-    double messages;   /* of all ranks and tiles */
-    double simulated;  /* of these, one by one; the others are those of ranks that do the same, or of later tiles */
-    double bytes;      /* in messages, accumulators at their own width */
-    double memory;     /* bytes that the simulation took */
+    double timeNs;                /* until the last rank is done, or knows that it cannot be */
+    double messages;              /* of all ranks and tiles */
+    double simulated;             /* of these, one by one; the others are those of ranks that do the same, or of later tiles */
+    double bytes;                 /* in messages, accumulators at their own width */
+    double memory;                /* bytes that the simulation took */
     int operations, ranks, links; /* that can be asked for; links only of the ranks that were simulated */
-    int ranksSimulated; /* fewer than ranks: rank r does what rank r mod ranksSimulated does, at the same times */
-    int ranksCompared;  /* whose schedules were looked at to know it */
+    int ranksSimulated;           /* fewer than ranks: rank r does what rank r mod ranksSimulated does, at the same times */
+    int ranksCompared;            /* whose schedules were looked at to know it */
     int lastRank;
     int failedRanks; /* that were not done with everything, the dead among them */
     int logged;      /* messages that can be asked for */
@@ -107,10 +109,10 @@ typedef struct {
 } motetSimulateOperationResult_t;
 
 typedef struct {
-    double doneNs; /* with everything; -1: it was not */
-    int dead;      /* 1: it died */
-    double toldNs; /* when it heard that it cannot be done; -1: it was done, or is dead, or would wait for ever */
-    int operation; /* in which it was then */
+    double doneNs;    /* with everything; -1: it was not */
+    int dead;         /* 1: it died */
+    double toldNs;    /* when it heard that it cannot be done; -1: it was done, or is dead, or would wait for ever */
+    int operation;    /* in which it was then */
     char report[256]; /* what the call would say; "" if nothing */
 } motetSimulateRank_t;
 
@@ -121,7 +123,8 @@ typedef struct {
 
 /* The chain of messages that ended last, each needed by the next one. The parts add up to timeNs. */
 typedef struct {
-    double timeNs, wireNs, queueNs, latencyNs, coreNs, computeNs; /* on links; waiting for links; latency; cores; before the first */
+    double timeNs, wireNs, queueNs, latencyNs, coreNs,
+        computeNs; /* on links; waiting for links; latency; cores; before the first */
     double messages;
     int firstRank, lastRank;
     char link[MOTET_SIMULATE_NAME]; /* that held it longest, waiting included; "" if none */

@@ -3,7 +3,8 @@
 #include "base/error.h"
 #include "simulation.h"
 
-static motetResult_t check_index(const char *function, motetSimulation_t simulation, int index, int n, const char *what, const void *out)
+static motetResult_t check_index(const char *function, motetSimulation_t simulation, int index, int n, const char *what,
+                                 const void *out)
 {
     if (!simulation || !out)
         return motet_fail(motetInvalidArgument, "%s: %s is NULL", function, simulation ? "the result" : "simulation");
