@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int l = 0; good && l < topology.nlinks; l++) {
         const motetSimulateLink_t *link = &topology.links[l];
         int nodes = topology.hosts + topology.nswitches;
-        if (link->from < 0 || link->from >= nodes || link->to < 0 || link->to >= nodes || !(link->GBs > 0) || !(link->latencyUs >= 0))
+        if (link->from < 0 || link->from >= nodes || link->to < 0 || link->to >= nodes || !(link->GBs > 0) ||
+            !(link->latencyUs >= 0))
             abort();
     }
     sim_topology_free(&topology);
