@@ -40,9 +40,13 @@
 struct motet_hwloc {
     MOTET_HWLOC_FUNCTIONS(MOTET_LOADED_MEMBER)
 };
+/* Later versions of expat deprecate one of these for a new name that earlier ones do not have; the old one stays. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 struct motet_expat {
     MOTET_EXPAT_FUNCTIONS(MOTET_LOADED_MEMBER)
 };
+#pragma GCC diagnostic pop
 #undef MOTET_LOADED_MEMBER
 
 /* motetSystemError names the library and its Debian package. They stay loaded. Any thread. */
