@@ -208,6 +208,10 @@ void motet_comm_close(motetComm_t comm);
 /* Records an error with the sentence of motet_error_text() and tells every rank. Returns the code of the error that won. */
 motetResult_t motet_comm_fault(motetComm_t comm, motetResult_t code);
 
+/* This rank failed to place the communicator after all had agreed on it (peers are by rank, with the keys of their windows): tells the
+ * others, who believe that it lives. */
+void motet_comm_fault_unplaced(motetComm_t comm, motetResult_t code);
+
 /* The first error known here (own, or told by a peer), motetSuccess if none; sets the thread's sentence. One load when there is none. */
 motetResult_t motet_comm_check(motetComm_t comm);
 

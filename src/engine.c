@@ -333,7 +333,9 @@ static motetResult_t start(motetComm_t comm, struct motet_call *call, const stru
     *out = run;
     if (!run) {
         motet_call_free(call);
-        return motet_fail(motetSystemError, "out of memory while starting a collective on communicator %s", comm->options.name);
+        motet_fail(motetSystemError, "comm \"%s\" (%d ranks): rank %d is out of memory for a collective", comm->options.name,
+                   comm->nranks, comm->rank);
+        return motet_comm_fault(comm, motetSystemError); /* the others wait for it */
     }
     struct motet_ticket own = ticket ? *ticket : take_ticket(comm, call);
     run->comm = comm;
@@ -626,8 +628,9 @@ static motetResult_t start_or_resume(motetComm_t comm, const struct motet_call *
     *run = NULL;
     if (!own) {
         motet_call_drop_arrays(call);
-        motet_fail(motetSystemError, "%s: out of memory", call->name);
-        return state ? motet_comm_fault(comm, motetSystemError) : motetSystemError;
+        motet_fail(motetSystemError, "comm \"%s\" (%d ranks): rank %d is out of memory for %s", comm->options.name, comm->nranks,
+                   comm->rank, call->name);
+        return motet_comm_fault(comm, motetSystemError);
     }
     *own = *call;
     return state ? resume(comm, own, state, run) : motet_engine_start(comm, own, run);

@@ -62,6 +62,16 @@ static void tell_remote_ranks(motetComm_t comm, motetResult_t code, bool revoked
             motet_endpoint_control(comm->peers[p].endpoint, comm->peers[p].key, MOTET_CONTROL_FAULT, &message, sizeof message);
 }
 
+void motet_comm_fault_unplaced(motetComm_t comm, motetResult_t code)
+{
+    struct fault_message message = {.code = code};
+    snprintf(message.text, sizeof message.text, "comm \"%s\" (%d ranks): rank %d could not take part: %s", comm->options.name,
+             comm->nranks, comm->rank, motet_error_text());
+    for (int r = 0; r < comm->nranks; r++)
+        if (r != comm->rank && comm->peers[r].endpoint)
+            motet_endpoint_control(comm->peers[r].endpoint, comm->peers[r].key, MOTET_CONTROL_FAULT, &message, sizeof message);
+}
+
 /* The first time this rank knows: what it remembers is written, if a setting wants it. On the service thread a thread of its own does. */
 static void note_failure(motetComm_t comm, const char *text)
 {

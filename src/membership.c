@@ -183,6 +183,14 @@ static motetResult_t place_child(const struct derivation *d)
     return result;
 }
 
+/* The others have this rank's card, and go on: the child is as good as made for them. */
+static void tell_members(const struct derivation *d, motetResult_t result)
+{
+    for (int r = 0; r < d->nmembers; r++)
+        d->child->peers[r].key = d->cards[d->claims[r].rank].where.first_key + (uint64_t)d->rank;
+    motet_comm_fault_unplaced(d->child, result);
+}
+
 /* From claims to the child. In a council all members learn whether all succeeded; a parent's collective cannot say that of what comes after
  * it, but a child of which one rank failed says so in its first call. */
 static motetResult_t derive(struct derivation *d)
@@ -197,8 +205,8 @@ static motetResult_t derive(struct derivation *d)
         result = gathered;
     if (result == motetSuccess && d->nmembers > 0)
         result = check_cards(d);
-    if (result == motetSuccess && d->nmembers > 0)
-        result = place_child(d);
+    if (result == motetSuccess && d->nmembers > 0 && (result = place_child(d)) != motetSuccess && !d->child->placed)
+        tell_members(d, result);
     if (d->council && result == motetSuccess) {
         uint8_t *all = calloc((size_t)d->parent->nranks, 1);
         result = all ? gather(d, &ready, all, sizeof ready) : no_memory(d->parent, d->name);
@@ -220,7 +228,10 @@ static motetResult_t derive_by(struct derivation *d, claim_function *claim, cons
     size_t n = (size_t)d->parent->nranks;
     d->claims = calloc(n, sizeof *d->claims);
     d->cards = calloc(n, sizeof *d->cards);
-    motetResult_t result = d->claims && d->cards ? claim(d, context) : no_memory(d->parent, d->name);
+    bool ready = d->claims && d->cards;
+    motetResult_t result = ready ? claim(d, context) : no_memory(d->parent, d->name);
+    if (!ready && !d->council)
+        motet_comm_fault(d->parent, result); /* its other ranks would wait for this one */
     if (result == motetSuccess)
         result = derive(d);
     else if (d->council)

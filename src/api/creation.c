@@ -208,6 +208,20 @@ static int start_thread(pthread_t *thread, struct motet_creation *creation)
     return error;
 }
 
+/* This rank is short of something before it could begin, and lives on: the parent's other ranks would wait for it. Those of a shrink do
+ * not: their council hears of it when they ask. */
+static motetResult_t tell_parent(const struct motet_creation *creation, motetResult_t result)
+{
+    motetComm_t parent = creation->parent;
+    char cause[MOTET_ERROR_TEXT_MAX];
+    if (!parent || creation->source == MOTET_FROM_SHRINK || result != motetSystemError)
+        return result;
+    snprintf(cause, sizeof cause, "%s", motet_error_text());
+    motet_fail(result, "comm \"%s\" (%d ranks): rank %d could not take part in %s: %s", parent->options.name, parent->nranks,
+               parent->rank, name_of(creation), cause);
+    return motet_comm_fault(parent, result);
+}
+
 static motetResult_t run_in_background(void *context)
 {
     struct motet_creation *creation = context;
@@ -230,8 +244,11 @@ static motetResult_t run_in_background(void *context)
         *creation->user = NULL;
     int error = start_thread(none ? &thread : &comm->init_thread, creation);
     if (error) {
+        motetResult_t failed =
+            motet_fail(motetSystemError, "cannot start a thread for a non-blocking communicator: %s", strerror(error));
+        failed = tell_parent(creation, failed);
         drop_creation(creation);
-        return motet_fail(motetSystemError, "cannot start a thread for a non-blocking communicator: %s", strerror(error));
+        return failed;
     }
     if (none)
         pthread_detach(thread);
@@ -271,7 +288,7 @@ motetResult_t motet_creation_begin(const struct motet_creation *description, mot
     if (result != motetSuccess) {
         free(description->directory);
         free(description->excluded);
-        return motet_group_failed(result);
+        return motet_group_failed(tell_parent(description, result));
     }
     /* Store callbacks run on the caller's thread only. */
     bool blocking = creation->comm->options.blocking || creation->source == MOTET_FROM_STORE;

@@ -10,7 +10,9 @@
 
 #include "base/deaths.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/os.h"
+#include "base/settings.h"
 #include "boot/frame.h"
 #include "boot/meeting.h"
 
@@ -59,6 +61,25 @@ static motetResult_t fail_by_death(const struct motet_death *death)
                       death->cause);
 }
 
+static motetResult_t say_late(struct motet_boot *boot);
+
+/* As the kind's get; a wait that lasts says for whom. */
+static motetResult_t get(struct motet_boot *boot, const char *key, void **value, size_t *len, uint64_t until_ns)
+{
+    int64_t warn_ms = motet_setting_int(MOTET_SET_WARN_AFTER);
+    if (!boot->gathers)
+        return boot->kind->get(boot, key, value, len, until_ns);
+    for (;;) {
+        if (boot->warn_ns == 0)
+            boot->warn_ns = warn_ms > 0 ? boot->opened_ns + (uint64_t)warn_ms * 1000000 : UINT64_MAX;
+        motetResult_t result = boot->kind->get(boot, key, value, len, earlier(until_ns, boot->warn_ns));
+        if (result != motetTimeout || boot->heard || motet_now_ns() >= until_ns)
+            return result;
+        boot->warn_ns = motet_now_ns() + (uint64_t)warn_ms * 1000000;
+        TRY(say_late(boot));
+    }
+}
+
 /* A root tells of the ranks that came to it; of others only the launcher knows. */
 static motetResult_t wait_and_look_for_deaths(struct motet_boot *boot, const char *key, void **value, size_t *len)
 {
@@ -66,7 +87,7 @@ static motetResult_t wait_and_look_for_deaths(struct motet_boot *boot, const cha
     for (uint64_t slice_ns = SLICE_FIRST_NS;; slice_ns = earlier(2 * slice_ns, SLICE_LONGEST_NS)) {
         bool is_dead = find_death(boot, &death); /* before the wait: what the dead one said itself is the better reason */
         uint64_t until_ns = earlier(motet_now_ns() + slice_ns, boot->deadline_ns);
-        motetResult_t result = boot->kind->get(boot, key, value, len, until_ns);
+        motetResult_t result = get(boot, key, value, len, until_ns);
         if (result != motetTimeout || boot->heard || motet_now_ns() >= boot->deadline_ns)
             return result;
         if (is_dead)
@@ -80,10 +101,10 @@ motetResult_t motet_boot_wait(struct motet_boot *boot, const char *key, void **v
     if (boot->kind->give_up && boot->launched && motet_deaths_are_told())
         return wait_and_look_for_deaths(boot, key, value, len);
     if (boot->kind->give_up)
-        return boot->kind->get(boot, key, value, len, boot->deadline_ns);
+        return get(boot, key, value, len, boot->deadline_ns);
     for (uint64_t slice_ns = SLICE_FIRST_NS;; slice_ns = earlier(2 * slice_ns, SLICE_LONGEST_NS)) {
         uint64_t until_ns = earlier(motet_now_ns() + slice_ns, boot->deadline_ns);
-        motetResult_t result = boot->kind->get(boot, key, value, len, until_ns);
+        motetResult_t result = get(boot, key, value, len, until_ns);
         if (result != motetTimeout)
             return result;
         TRY(look_for_failure(boot));
@@ -145,6 +166,29 @@ static motetResult_t probe_ranks(struct motet_boot *boot, const char *stage, con
         *ncame += marks[rank];
     }
     return motetSuccess;
+}
+
+/* One line for all: by the lowest of the ranks that came. */
+static motetResult_t say_late(struct motet_boot *boot)
+{
+    char stage[32], missing[200], came[200];
+    uint8_t *marks = calloc((size_t)boot->nranks, 1);
+    int ncame = 0, lowest = 0;
+    if (!marks)
+        return motetSuccess;
+    snprintf(stage, sizeof(stage), "gather%u", boot->round);
+    motetResult_t result = probe_ranks(boot, stage, ".0", marks, &ncame);
+    while (lowest < boot->nranks - 1 && marks[lowest] != 1)
+        lowest++;
+    if (result == motetSuccess && lowest == boot->rank && ncame < boot->nranks) {
+        list_ranks(marks, boot->nranks, 0, missing, sizeof(missing));
+        list_ranks(marks, boot->nranks, 1, came, sizeof(came));
+        WARN(MOTET_LOG_BOOTSTRAP, "rank %d of %d: init waits for %.1f s at %s: missing ranks: %s; %d of %d ranks came: %s",
+             boot->rank, boot->nranks, (double)(motet_now_ns() - boot->opened_ns) / 1e9, boot->where, missing, ncame, boot->nranks,
+             came);
+    }
+    free(marks);
+    return result;
 }
 
 motetResult_t motet_boot_timed_out(struct motet_boot *boot, const char *stage, const char *suffix)
@@ -356,6 +400,7 @@ motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, si
     *lens = NULL;
     if (boot->nranks == 1)
         return gather_own(blob, len, all, lens);
+    boot->gathers = true;
     motetResult_t result = len > BLOB_MAX ? motet_fail(motetInternalError, "a blob of %zu bytes", len)
                                           : exchange(boot, blob, len, &combined, &combined_len);
     snprintf(stage, sizeof(stage), "gather%u", boot->round);
@@ -364,6 +409,7 @@ motetResult_t motet_boot_allgather(struct motet_boot *boot, const void *blob, si
     if (result == motetSuccess && !motet_boot_unpack(combined, combined_len, boot->nranks, all, lens))
         result = motet_fail(motetInternalError, "rank %d: exchange %u at %s is malformed", boot->rank, boot->round, boot->where);
     free(combined);
+    boot->gathers = false;
     boot->round++;
     if (result != motetSuccess)
         motet_boot_give_up(boot, result, motet_error_text());

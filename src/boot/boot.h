@@ -46,6 +46,8 @@ struct motet_boot {
     char where[128];             /* "10.0.0.1:4711", a directory, "the caller's store": for error texts */
     union motet_address root;    /* where the root answered: what the interface choice starts from; AF_UNSPEC for other kinds */
     uint64_t opened_ns;          /* when open began */
+    uint64_t warn_ns;            /* who is missing is said then; 0: not yet known */
+    bool gathers;                /* inside of an exchange */
     unsigned round;              /* collective exchanges so far: part of their keys */
     bool launched;               /* rank and nranks are the launcher's: whoever ended in its table cannot come any more */
     bool gave_up;                /* the others have been told */

@@ -14,6 +14,7 @@
 #include "base/interface.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/settings.h"
 #include "boot/frame.h"
 #include "boot/handshake.h"
 
@@ -405,6 +406,19 @@ static motetResult_t pause_between(struct motet_boot *boot, struct search *searc
     return motet_net_sleep(earlier(wake_ns, boot->deadline_ns), boot->abort);
 }
 
+static void say_late(struct motet_boot *boot, const struct search *search)
+{
+    int64_t warn_ms = motet_setting_int(MOTET_SET_WARN_AFTER);
+    uint64_t now_ns = motet_now_ns();
+    if (boot->warn_ns == 0)
+        boot->warn_ns = warn_ms > 0 ? boot->opened_ns + (uint64_t)warn_ms * 1000000 : UINT64_MAX;
+    if (now_ns < boot->warn_ns)
+        return;
+    boot->warn_ns = now_ns + (uint64_t)warn_ms * 1000000;
+    WARN(MOTET_LOG_BOOTSTRAP, "rank %d of %d: init waits for %.1f s: no root yet (%s)", boot->rank, boot->nranks,
+         (double)(now_ns - boot->opened_ns) / 1e9, search->reasons);
+}
+
 static bool is_gone(struct search *search, const struct motet_root_place *place, enum attempt last)
 {
     uint64_t now = motet_now_ns();
@@ -434,6 +448,7 @@ static motetResult_t find_root(struct motet_boot *boot, struct motet_root_place 
             return gone(boot, place, search);
         if (motet_now_ns() >= boot->deadline_ns)
             return not_found(boot, place, name, search);
+        say_late(boot, search);
         TRY(pause_between(boot, search, attempt));
     }
 }

@@ -373,6 +373,42 @@ static int meet(struct meeting *meeting, int rank)
     return 0;
 }
 
+/* A rank that comes late: one of the others says who is missing, and init goes on when it comes. */
+static int late_rank(int rank, int nranks, void *shared)
+{
+    struct meeting *meeting = shared;
+    char path[64];
+    motetComm_t comm;
+    snprintf(path, sizeof path, "/tmp/motet-init-%d", (int)getppid());
+    setenv("MOTET_DEBUG_FILE", path, 1);
+    setenv("MOTET_WARN_AFTER", "300ms", 1);
+    CHECK(meet(meeting, rank) == 0);
+    if (rank == 2)
+        world_sleep_ms(1500);
+    CALL(motetCommInitRank(&comm, nranks, meeting->id, rank));
+    CHECK(probe(comm, 3) == 0);
+    CALL(motetCommDestroy(comm));
+    return 0;
+}
+
+static void test_init_says_who_is_missing_and_waits_on(void **state)
+{
+    struct meeting *meeting = shared_memory(sizeof *meeting);
+    char path[64], line[512];
+    int named = 0;
+    (void)state;
+    assert_int_equal(start_ranks(4, 40, late_rank, meeting), 0);
+    snprintf(path, sizeof path, "/tmp/motet-init-%d", (int)getpid());
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        named += strstr(line, "rank 0 of 4: init waits for ") && strstr(line, ": missing ranks: 2; 3 of 4 ranks came: 0-1, 3");
+    fclose(file);
+    unlink(path);
+    assert_true(named >= 1);
+    munmap(meeting, sizeof *meeting);
+}
+
 /* A setting that changes the wire differs: an error that names it, on all ranks. */
 static int settings_differ(int rank, int nranks, void *shared)
 {
@@ -605,6 +641,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_init_without_a_launcher_is_one_rank),
         cmocka_unit_test(test_init_with_bad_arguments_is_refused),
         cmocka_unit_test(test_init_names_a_rank_that_did_not_come),
+        cmocka_unit_test(test_init_says_who_is_missing_and_waits_on),
         cmocka_unit_test(test_init_with_different_settings_names_them),
         cmocka_unit_test(test_init_with_algorithms_in_the_configuration_runs_them),
         cmocka_unit_test(test_init_with_different_algorithms_names_them),
