@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "comm.h"
 
-#define AT(field, offset) _Static_assert(offsetof(struct motet_record, field) == (offset), "motet_record_store puts it there")
+#define AT(field, offset) _Static_assert(offsetof(struct motet_record, field) == (offset), "motet_record_write puts it there")
 AT(begin_ns, 8);
 AT(count, 24);
 AT(history, 32);
@@ -21,49 +21,59 @@ AT(place, 56);
 AT(queued_us, 60);
 #undef AT
 
-/* Word by word, put together in registers (the byte order is little-endian on all machines that motet runs on): small stores that are read
- * back as words would wait for each other, longer than all of this takes. */
-static inline __attribute__((always_inline)) void motet_record_store(struct motet_record *to, const struct motet_record *from)
+/* The words of a record that say what is called; the others are filled in when it is written. */
+struct motet_record_words {
+    uint64_t count, hashes, kind, how;
+};
+
+/* Put together in registers (the byte order is little-endian on all machines that motet runs on): small stores that are read back as words
+ * would wait for each other, longer than all of this takes. For descriptions that have just been made. */
+static inline __attribute__((always_inline)) struct motet_record_words motet_record_pack(const struct motet_record *from)
 {
-    uint64_t *words = (uint64_t *)(void *)to;
     uint64_t kind = from->collective | (uint64_t)from->dtype << 8 | (uint64_t)from->op << 16 | (uint64_t)from->state << 24;
-    uint64_t how = from->algorithm | (uint64_t)from->group << 16 | (uint64_t)from->counts << 32 | (uint64_t)from->protocol << 40 |
-                   (uint64_t)from->transports << 48;
-#define STORE(word, value) __atomic_store_n(&words[word], (value), __ATOMIC_RELAXED)
-    STORE(1, from->begin_ns);
-    STORE(2, from->end_ns);
-    STORE(3, from->count);
-    STORE(4, from->history | (uint64_t)from->counts_hash << 32);
-    STORE(5, (uint32_t)from->root | kind << 32);
-    STORE(6, how);
-    STORE(7, from->place | (uint64_t)from->queued_us << 32);
-#undef STORE
+    return (struct motet_record_words){.count = from->count,
+                                       .hashes = from->history | (uint64_t)from->counts_hash << 32,
+                                       .kind = (uint32_t)from->root | kind << 32,
+                                       .how = from->algorithm | (uint64_t)from->group << 16 | (uint64_t)from->counts << 32 |
+                                              (uint64_t)from->protocol << 40 | (uint64_t)from->transports << 48};
 }
 
-/* Writes a record of the given number in its ring. Times and place are filled in here. Only the thread that runs the operation calls. */
+/* Writes a record of the given number in its ring, with the time and the place. Only the thread that runs the operation calls. */
 static inline __attribute__((always_inline)) struct motet_record *motet_record_write(motetComm_t comm, struct motet_record *record,
                                                                                      uint64_t number,
-                                                                                     struct motet_record *description)
+                                                                                     struct motet_record_words words)
 {
-    description->begin_ns = motet_clock_now();
-    description->place = comm->places++;
+    uint64_t *to = (uint64_t *)(void *)record;
+    uint64_t begin_ns = motet_clock_now(), last = comm->places++;
     if (__builtin_expect(comm->queued_ns != 0, 0)) {
-        description->queued_us = (uint32_t)((description->begin_ns - comm->queued_ns) / 1000);
+        last |= (begin_ns - comm->queued_ns) / 1000 << 32;
         comm->queued_ns = 0;
     }
     atomic_store_explicit(&record->seq, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release); /* a reader that sees new fields sees seq 0 or the new seq */
-    motet_record_store(record, description);
+#define STORE(word, value) __atomic_store_n(&to[word], (value), __ATOMIC_RELAXED)
+    STORE(1, begin_ns);
+    STORE(2, 0);
+    STORE(3, words.count);
+    STORE(4, words.hashes);
+    STORE(5, words.kind);
+    STORE(6, words.how);
+    STORE(7, last);
+#undef STORE
     atomic_store_explicit(&record->seq, number + 1, memory_order_release);
     return record;
 }
 
-/* A collective begins: comm->seq is its number. */
+/* A collective begins: comm->seq is its number. The description is read by words: made long ago, best. */
 static inline __attribute__((always_inline)) struct motet_record *motet_record_call(motetComm_t comm,
-                                                                                    struct motet_record *description)
+                                                                                    const struct motet_record *description,
+                                                                                    uint32_t history)
 {
+    uint64_t words[sizeof *description / sizeof(uint64_t)];
+    __builtin_memcpy(words, description, sizeof words);
     struct motet_record *record =
-        motet_record_write(comm, motet_region_record(&comm->layout, comm->region, comm->seq), comm->seq, description);
+        motet_record_write(comm, motet_region_record(&comm->layout, comm->region, comm->seq), comm->seq,
+                           (struct motet_record_words){words[3], (words[4] & ~0xffffffffull) | history, words[5], words[6]});
     /* release: who sees the number finds the record. */
     atomic_store_explicit(&comm->control->progress.calls, comm->seq, memory_order_release);
     return record;
@@ -73,7 +83,7 @@ static inline __attribute__((always_inline)) struct motet_record *motet_record_c
 static inline uint64_t motet_record_message(motetComm_t comm, struct motet_record *description)
 {
     uint64_t number = ++comm->messages;
-    motet_record_write(comm, motet_region_message(&comm->layout, comm->region, number), number, description);
+    motet_record_write(comm, motet_region_message(&comm->layout, comm->region, number), number, motet_record_pack(description));
     atomic_store_explicit(&comm->control->progress.messages, number, memory_order_release);
     return number;
 }

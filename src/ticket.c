@@ -3,7 +3,6 @@
 #include "ticket.h"
 
 #include "base/log.h"
-#include "recorder.h"
 
 /* Finalizer of MurmurHash3 (public domain): enough to tell different calls apart, not a defence. */
 static uint64_t mix(uint64_t h, uint64_t value)
@@ -53,25 +52,11 @@ struct motet_record motet_ticket_record(const struct motet_call *call, int nrank
     };
 }
 
-/* What was seen of ranks that this one has not needed since may be so old that it would compare as new: looks at it anew. */
-static void refresh_done(motetComm_t comm)
+void motet_ticket_refresh_done(motetComm_t comm)
 {
     for (int p = 0; p < comm->nranks; p++)
         if (p != comm->position)
             comm->done_seen[p] = atomic_load_explicit(&motet_region_control(comm->peers[p].region)->done, memory_order_acquire);
-}
-
-struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint)
-{
-    struct motet_ticket ticket = {.seq = comm->seq + 1};
-    __atomic_store_n(&comm->seq, ticket.seq, __ATOMIC_RELAXED); /* audits of other threads read it */
-    if (__builtin_expect((uint32_t)ticket.seq == 0, 0))
-        refresh_done(comm);
-    struct motet_record own = *record;
-    own.history = comm->history = (uint32_t)mix(comm->history, fingerprint);
-    ticket.call_word = (uint64_t)comm->history << 32 | (uint32_t)ticket.seq;
-    ticket.record = motet_record_call(comm, &own);
-    return ticket;
 }
 
 void motet_ticket_say(motetComm_t comm, uint64_t seq, const struct motet_call *call, const struct motet_algorithm *algorithm)

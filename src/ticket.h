@@ -4,6 +4,7 @@
 #define MOTET_TICKET_H
 
 #include "engine.h"
+#include "recorder.h"
 
 struct motet_ticket {
     uint64_t seq;
@@ -18,8 +19,24 @@ struct motet_record motet_ticket_record(const struct motet_call *call, int nrank
  * group. */
 uint64_t motet_ticket_fingerprint(const struct motet_call *call, uint32_t counts_hash);
 
-/* Takes the next number of the communicator, mixes the fingerprint into its history, writes the record. */
-struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint);
+/* The numbers' low part wraps: what was seen of ranks that this one has not needed since may be so old that it would compare as new. Looks
+ * at it anew. */
+void motet_ticket_refresh_done(motetComm_t comm);
+
+/* Takes the next number of the communicator, mixes the fingerprint into its history, writes the record. The fingerprint is mixed well
+ * already: one odd factor carries every difference, and the order of calls, into the upper half. */
+static inline struct motet_ticket motet_ticket_take(motetComm_t comm, const struct motet_record *record, uint64_t fingerprint)
+{
+    struct motet_ticket ticket = {.seq = comm->seq + 1};
+    __atomic_store_n(&comm->seq, ticket.seq, __ATOMIC_RELAXED); /* audits of other threads read it */
+    if (__builtin_expect((uint32_t)ticket.seq == 0, 0))
+        motet_ticket_refresh_done(comm);
+    uint64_t mixed = (comm->history ^ fingerprint) * 0x9e3779b97f4a7c15ull;
+    comm->history = (uint32_t)(mixed >> 32);
+    ticket.call_word = (mixed & ~0xffffffffull) | (uint32_t)ticket.seq;
+    ticket.record = motet_record_call(comm, record, comm->history);
+    return ticket;
+}
 
 /* The line that NCCL prints of each call. */
 void motet_ticket_say(motetComm_t comm, uint64_t seq, const struct motet_call *call, const struct motet_algorithm *algorithm);

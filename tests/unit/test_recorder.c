@@ -63,7 +63,7 @@ static struct motet_record *call(motetComm_t comm, uint64_t count)
                                        .state = MOTET_RECORD_STARTED,
                                        .algorithm = 0xffff};
     comm->seq++;
-    return motet_record_call(comm, &description);
+    return motet_record_call(comm, &description, description.history);
 }
 
 static uint64_t message(motetComm_t comm, uint64_t count, int peer)
