@@ -6,8 +6,10 @@
  * Interleavings of single reads and writes are all that can happen: data are ordered by release stores and acquire loads of the words, in
  * both directions (filled: writer to reader; done: reader to writer).
  *
- * -DRANKS=2|3 -DOPS=calls -DFIRST=number -DFEW: of them, and of tiles   -DCHAIN: a rank sends a tile on when it has come from the one before; otherwise everybody reads from everybody.
- * -DABORT: a fault may strike at any time, and all must end. Mutants, in which an error must be found: -DNO_CREDIT, -DNO_TURN, -DNO_WRAP. */
+ * -DRANKS=2|3 -DOPS=calls -DFIRST=number -DFEW: of them, and of tiles   -DCHAIN: a rank sends a tile on when it has come from the one before; -DMIXED: broadcasts
+ * and gathers between calls in which everybody reads from everybody; otherwise these alone.
+ * -DABORT: a fault may strike at any time, and all must end. Mutants, in which an error must be found: -DNO_CREDIT, -DNO_TURN, -DNO_WRAP,
+ * -DOWN_READERS (with MIXED). */
 
 #ifndef RANKS
 #define RANKS 2
@@ -28,15 +30,22 @@
 #endif
 #define LANE(seq, tile) ((seq + tile) % 2)
 
+/* Who reads from whom in a call, who writes at all, and when. */
 #ifdef CHAIN
-#define READS(me, from) (from + 1 == me)
+#define READS(op, me, from) (from + 1 == me)
 #define MAY_WRITE(L) (me == 0 || got[L] != 0)
-#define WRITES (me + 1 < RANKS)
-#else
-#define READS(me, from) (from != me)
+#define WRITES(op) (me + 1 < RANKS)
+#elif defined(MIXED)
+/* by turns: all with all, rank 0 to all (a broadcast), all to rank 1 (a gather), all with all */
+#define READS(op, me, from) (from != me && (op == 1 -> from == 0 : (op == 2 -> me == 1 : true)))
 #define MAY_WRITE(L) true
-#define WRITES true
+#define WRITES(op) (op == 1 -> me == 0 : (op == 2 -> me != 1 : true))
+#else
+#define READS(op, me, from) (from != me)
+#define MAY_WRITE(L) true
+#define WRITES(op) true
 #endif
+#define WANTED ((READS(op, me, 0) -> 1 : 0) | (READS(op, me, 1) -> 2 : 0) | (RANKS > 2 && READS(op, me, 2) -> 4 : 0))
 
 /* turns are modulo 2 here, modulo 256 in the library */
 #ifdef NO_TURN
@@ -51,11 +60,16 @@
 #else
 #define NOT_BEFORE(done, need) (((done - need) & 63) < 32)
 #endif
-#define READER_DONE(r, need) (r >= RANKS || !READS(r, me) || NOT_BEFORE(done_word[r % RANKS], need))
-#ifdef NO_CREDIT
-#define READERS_DONE(need) true
+#ifdef OWN_READERS /* those of the call that begins, instead of those of the lane's last use */
+#define USED_BY(L) op
 #else
-#define READERS_DONE(need) (READER_DONE(0, need) && READER_DONE(1, need) && READER_DONE(2, need))
+#define USED_BY(L) used_by[L]
+#endif
+#define READER_DONE(r, L) (r >= RANKS || !READS(USED_BY(L), r, me) || NOT_BEFORE(done_word[r % RANKS], need[L]))
+#ifdef NO_CREDIT
+#define READERS_DONE(L) true
+#else
+#define READERS_DONE(L) (READER_DONE(0, L) && READER_DONE(1, L) && READER_DONE(2, L))
 #endif
 
 byte word[RANKS * 2], data[RANKS * 2]; /* by rank and lane */
@@ -66,12 +80,12 @@ bool fault;
 #define DATA(op, t) (op * 8 + t)
 
 #define TAKE(P, L)                                                                                             \
-    ::op < OPS && P < RANKS && READS(me, P) && busy[L] && !(got[L] & (1 << P)) && word[(P % RANKS) * 2 + L] == WORD(seq, tile[L]) -> \
+    ::op < OPS && P < RANKS && READS(op, me, P) && busy[L] && !(got[L] & (1 << P)) && word[(P % RANKS) * 2 + L] == WORD(seq, tile[L]) -> \
     assert(data[(P % RANKS) * 2 + L] == DATA(op, tile[L])); /* a step of its own: the writer may have gone on meanwhile */ \
     got[L] = got[L] | (1 << P)
 
 #define WRITE(L)                                                                      \
-    ::op < OPS && WRITES && busy[L] && !written[L] && MAY_WRITE(L) -> data[MINE(L)] = EMPTY; \
+    ::op < OPS && WRITES(op) && busy[L] && !written[L] && MAY_WRITE(L) -> data[MINE(L)] = EMPTY; \
     data[MINE(L)] = DATA(op, tile[L]);                                                \
     d_step {                                                                          \
         word[MINE(L)] = WORD(seq, tile[L]);                                           \
@@ -79,11 +93,12 @@ bool fault;
     }
 
 #define BEGIN(L)                                                                                                              \
-    ::op < OPS && next < TILES(op) && LANE(seq, next) == L && !busy[L] && (!used[L] || READERS_DONE(need[L])) -> d_step     \
+    ::op < OPS && next < TILES(op) && LANE(seq, next) == L && !busy[L] && (!used[L] || READERS_DONE(L)) -> d_step     \
     {                                                                                                                         \
         busy[L] = true;                                                                                                     \
         used[L] = true;                                                                                                       \
-        written[L] = !WRITES;                                                                                                 \
+        used_by[L] = op;                                                                                                      \
+        written[L] = !WRITES(op);                                                                                                 \
         got[L] = 0;                                                                                                           \
         tile[L] = next;                                                                                                       \
         next++;                                                                                                               \
@@ -92,7 +107,7 @@ bool fault;
 
 /* The lane is through; done says how many tiles are, all before included. */
 #define END(L)                                                                              \
-    ::op < OPS && busy[L] && written[L] && got[L] == wanted && tile[L] == finished -> d_step { \
+    ::op < OPS && busy[L] && written[L] && got[L] == WANTED && tile[L] == finished -> d_step { \
         busy[L] = false;                                                                  \
         finished++;                                                                         \
         done_word[me] = seq * 8 + (finished == TILES(op) -> ALL : finished);                     \
@@ -107,23 +122,9 @@ bool fault;
 
 proctype Rank(byte me)
 {
-    byte op, next, finished, seq = FIRST, wanted;
-    byte tile[2], need[2], got[2];
+    byte op, next, finished, seq = FIRST;
+    byte tile[2], need[2], got[2], used_by[2];
     bool busy[2], written[2], used[2];
-    d_step {
-        if
-        ::READS(me, 0) -> wanted = wanted | 1
-        ::else->skip
-        fi;
-        if
-        ::READS(me, 1) -> wanted = wanted | 2
-        ::else->skip
-        fi;
-        if
-        ::RANKS > 2 && READS(me, 2) -> wanted = wanted | 4
-        ::else->skip
-        fi
-    }
     do
     ::op == OPS -> break
     ::fault->break

@@ -40,6 +40,9 @@ check slots.pml right -DRANKS=2
 check slots.pml right -DRANKS=2 -DABORT
 check slots.pml right -DRANKS=3 -DCHAIN
 check slots.pml right -DRANKS=3 -DOPS=2 -DFIRST=7 -DFEW
+check slots.pml right -DRANKS=3 -DFIRST=7 -DFEW -DMIXED
+check slots.pml right -DRANKS=3 -DFIRST=7 -DFEW -DMIXED -DABORT
+check slots.pml wrong -DRANKS=3 -DFIRST=7 -DFEW -DMIXED -DOWN_READERS
 check slots.pml wrong -DRANKS=2 -DNO_CREDIT
 check slots.pml wrong -DRANKS=2 -DNO_TURN
 check slots.pml wrong -DRANKS=2 -DNO_WRAP
