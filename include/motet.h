@@ -210,6 +210,17 @@ MOTET_API motetResult_t motetCommSplit(motetComm_t comm, int color, int key, mot
 MOTET_API motetResult_t motetCommShrink(motetComm_t comm, int *excludeRanksList, int excludeRanksCount, motetComm_t *newcomm,
                                         motetConfig_t *config, int shrinkFlags);
 
+/* Makes a communicator of the nranks ranks of `comm` that `ranks` lists, in that order. Called by those ranks only, all with the same
+ * list and the same tag (a string of any kind; NULL is ""). It is none of the operations of `comm`: it waits for none, other threads
+ * may be inside `comm`, and ranks may make several and call other things in different orders, as long as tags differ or lists do.
+ * `comm` may have failed in any way, but must not be destroyed meanwhile.
+ * Blocks until all have come, or the init timeout; blocking = 0 as in CommSplit. config NULL takes the parent's options. On failure
+ * *newcomm is NULL, and the same tag and list cannot be used again. Both arguments are copied. The child is independent.
+ * Errors: motetInvalidArgument (a rank listed twice, or not in `comm`; the caller not listed), motetRemoteError (a listed rank died,
+ * destroyed its end, or failed: named), motetTimeout (names the ranks that did not come, or came with another list or tag). */
+MOTET_API motetResult_t motetCommSubset(motetComm_t comm, const int *ranks, int nranks, const char *tag, motetComm_t *newcomm,
+                                        motetConfig_t *config);
+
 /* Makes a unique id for CommGrow, in one of the existing ranks of `comm`, whose process must live until the growth is done. It is handed
  * to the new ranks by any means. As motetGetUniqueId otherwise: an id serves one growth. */
 MOTET_API motetResult_t motetCommGetUniqueId(motetComm_t comm, motetUniqueId *uniqueId);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Councils: see council.h. Each rank numbers its councils on a communicator, the failed ones too; members whose numbers differ, because some
- * were in councils without the others, take the highest. Messages that come before this rank's own council of that number are kept.
- * Knows nothing of what is agreed on. */
+ * were in councils without the others, take the highest. Messages that come before this rank's own council of that number are kept. A
+ * council with a subject has no number: what comes under its subject is its own, and each message is read once, so that the next council of
+ * the same subject finds only what was said for it. Knows nothing of what is agreed on. */
 #include "council.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ enum kind {
 };
 
 struct head {
+    uint64_t subject; /* 0: the session counts */
     uint32_t kind, session, round;
     int32_t rank; /* of the sender */
     int32_t code; /* KIND_FAILED: motetResult_t; the sentence follows */
@@ -57,7 +59,11 @@ static void send_to(motetComm_t comm, int rank, const struct head *head, const v
 
 static struct head head_of(const struct motet_council *council, enum kind kind)
 {
-    return (struct head){.kind = kind, .session = council->session, .round = council->round, .rank = council->comm->rank};
+    return (struct head){.subject = council->subject,
+                         .kind = kind,
+                         .session = council->session,
+                         .round = council->round,
+                         .rank = council->comm->rank};
 }
 
 static void send_to_all(const struct motet_council *council, bool members, const struct head *head, const void *bytes)
@@ -79,7 +85,8 @@ void motet_council_give_up(struct motet_council *council, motetResult_t code)
     head.len = (uint32_t)strlen(text) + 1;
     send_to_all(council, true, &head, text);
     head = head_of(council, KIND_WITHDRAWN);
-    send_to_all(council, false, &head, NULL);
+    if (!council->subject)
+        send_to_all(council, false, &head, NULL);
     motet_fail_quiet(code, "%s", text); /* sending may have failed meanwhile: that is not the cause */
 }
 
@@ -129,7 +136,7 @@ static void drop_old(motetComm_t comm)
     struct motet_council_message **at = &comm->council_mail;
     while (*at) {
         struct motet_council_message *message = *at;
-        if (message->head.session >= comm->councils) {
+        if (message->head.session >= comm->councils || message->head.subject) {
             at = &message->next;
             continue;
         }
@@ -141,15 +148,18 @@ static void drop_old(motetComm_t comm)
 void motet_council_open(struct motet_council *council)
 {
     motetComm_t comm = council->comm;
-    pthread_mutex_lock(&comm->peers_lock);
-    council->session = ++comm->councils;
-    drop_old(comm);
-    pthread_mutex_unlock(&comm->peers_lock);
+    if (!council->subject) {
+        pthread_mutex_lock(&comm->peers_lock);
+        council->session = ++comm->councils;
+        drop_old(comm);
+        pthread_mutex_unlock(&comm->peers_lock);
+    }
     council->since_ns = motet_now_ns();
     council->warn_ns =
         comm->options.warn_after_ms > 0 ? council->since_ns + (uint64_t)comm->options.warn_after_ms * 1000000 : UINT64_MAX;
     struct head head = head_of(council, KIND_NO_MEMBER);
-    send_to_all(council, false, &head, NULL);
+    if (!council->subject)
+        send_to_all(council, false, &head, NULL);
 }
 
 /* ---- Gathering ---- */
@@ -186,7 +196,7 @@ static bool is_patient(uint64_t *until_ns)
 static motetResult_t take_refusal(struct motet_council *council, const struct motet_council_message *message)
 {
     const struct head *head = &message->head;
-    if (head->session < council->session || !council->member[head->rank])
+    if (head->subject != council->subject || head->session < council->session || !council->member[head->rank])
         return motetSuccess;
     if (head->kind == KIND_NO_MEMBER && !is_superseded(message) && !is_patient(&council->refused_ns))
         return blame(council, motetInvalidUsage, head->rank, "does not count this rank in: both must give the same list");
@@ -204,21 +214,28 @@ static bool catch_up(struct motet_council *council)
     for (struct motet_council_message *message = council->comm->council_mail; message; message = message->next)
         if (message->head.kind == KIND_BLOB && council->member[message->head.rank] && message->head.session > highest)
             highest = message->head.session;
-    if (council->round > 0 || highest == council->session)
+    if (council->subject || council->round > 0 || highest == council->session)
         return false;
     council->session = council->comm->councils = highest;
     return true;
 }
 
-/* Takes the blobs of this round. The lock is held. */
+/* Takes the blobs of this round, those of a subject for good. The lock is held. */
 static motetResult_t take_mail(struct motet_council *council, bool *have, char *all, size_t len)
 {
-    for (struct motet_council_message *message = council->comm->council_mail; message; message = message->next) {
+    for (struct motet_council_message **at = &council->comm->council_mail, *message = *at; message; message = *at) {
         const struct head *head = &message->head;
-        if (head->kind == KIND_BLOB && head->session == council->session && head->round == council->round && head->len == len &&
-            council->member[head->rank] && !have[head->rank]) {
+        bool mine = head->kind == KIND_BLOB && head->subject == council->subject && head->session == council->session &&
+                    head->round == council->round && head->len == len && council->member[head->rank] && !have[head->rank];
+        if (mine) {
             memcpy(all + (size_t)head->rank * len, message->bytes, len);
             have[head->rank] = true;
+        }
+        if (mine && council->subject) {
+            *at = message->next;
+            free(message);
+        } else {
+            at = &message->next;
         }
     }
     for (struct motet_council_message *message = council->comm->council_mail; message; message = message->next)

@@ -13,6 +13,7 @@ struct motet_council {
     motetComm_t comm;
     const char *what;   /* "CommShrink", for sentences */
     const bool *member; /* by rank of comm: who takes part, this rank included; the caller's */
+    uint64_t subject;   /* not 0: members meet under this number, councils of other subjects beside it, and nobody else is told */
     uint64_t deadline_ns;
     const char *limit_from;      /* who set that limit */
     const _Atomic(_Bool) *abort; /* of the communicator being made */

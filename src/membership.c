@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Split, shrink, grow: see membership.h. Ranks exchange claims (who goes where), then cards (where my new region is). A healthy parent carries
+ * Split, shrink, subset, grow: see membership.h. Ranks exchange claims (who goes where), then cards (where my new region is). A healthy parent carries
  * both as collectives of its own, so that a rank that calls something else is found out like in any call; one that failed cannot,
  * and the ranks meet in a council. Every rank of the child sees the same cards, so all come to the same picture. */
 #include "membership.h"
@@ -35,6 +35,7 @@ struct derivation {
     motetComm_t parent, child;
     const char *name;
     struct motet_council *council; /* NULL: by collectives of the parent */
+    bool unanimous;                /* the council ends when all know that all succeeded */
     struct claim *claims;          /* by rank of the parent, then those of the child's members in the child's order */
     struct card *cards;            /* by rank of the parent */
     int nmembers, rank;            /* of the child; nmembers 0: this rank is no member */
@@ -191,8 +192,8 @@ static void tell_members(const struct derivation *d, motetResult_t result)
     motet_comm_fault_unplaced(d->child, result);
 }
 
-/* From claims to the child. In a council all members learn whether all succeeded; a parent's collective cannot say that of what comes after
- * it, but a child of which one rank failed says so in its first call. */
+/* From claims to the child. In a unanimous council all members learn whether all succeeded; others, and a parent's collective, cannot say
+ * that of what comes after them, but a child of which one rank failed says so in its first call. */
 static motetResult_t derive(struct derivation *d)
 {
     struct card mine;
@@ -207,7 +208,7 @@ static motetResult_t derive(struct derivation *d)
         result = check_cards(d);
     if (result == motetSuccess && d->nmembers > 0 && (result = place_child(d)) != motetSuccess && !d->child->placed)
         tell_members(d, result);
-    if (d->council && result == motetSuccess) {
+    if (d->council && d->unanimous && result == motetSuccess) {
         uint8_t *all = calloc((size_t)d->parent->nranks, 1);
         result = all ? gather(d, &ready, all, sizeof ready) : no_memory(d->parent, d->name);
         free(all);
@@ -241,20 +242,22 @@ static motetResult_t derive_by(struct derivation *d, claim_function *claim, cons
     return result;
 }
 
-/* The same in a council of all ranks but the excluded ones. */
-static motetResult_t derive_in_council(struct derivation *d, const int *excluded, int nexcluded, claim_function *claim,
+/* The same in a council. subject 0: of all ranks but those in `ranks`, unanimous; else of those in `ranks`. */
+static motetResult_t derive_in_council(struct derivation *d, const int *ranks, int nranks, uint64_t subject, claim_function *claim,
                                        const void *context)
 {
     size_t n = (size_t)d->parent->nranks;
     bool *member = malloc(n * sizeof *member);
     if (!member)
         return no_memory(d->parent, d->name);
-    memset(member, true, n * sizeof *member);
-    for (int i = 0; i < nexcluded; i++)
-        member[excluded[i]] = false;
+    memset(member, subject == 0, n * sizeof *member);
+    for (int i = 0; i < nranks; i++)
+        member[ranks[i]] = subject != 0;
+    d->unanimous = subject == 0;
     struct motet_council council = {.comm = d->parent,
                                     .what = d->name,
                                     .member = member,
+                                    .subject = subject,
                                     .deadline_ns = motet_deadline_ns(d->child->options.init_timeout_ms),
                                     .limit_from = d->child->options.init_timeout_from,
                                     .abort = &d->child->abort};
@@ -280,7 +283,7 @@ motetResult_t motet_comm_split(motetComm_t parent, int color, int key, motetComm
     struct derivation d = {.parent = parent, .child = child, .name = "CommSplit"};
     if (!motet_comm_was_revoked(parent))
         return derive_by(&d, claim_color, &mine);
-    return derive_in_council(&d, NULL, 0, claim_color, &mine);
+    return derive_in_council(&d, NULL, 0, 0, claim_color, &mine);
 }
 
 /* ---- Shrink ---- */
@@ -340,7 +343,27 @@ motetResult_t motet_comm_shrink(motetComm_t parent, const int *excluded, int nex
         if (i < LISTED)
             mine.first[i] = excluded[i];
     }
-    return derive_in_council(&d, excluded, nexcluded, claim_survival, &mine);
+    return derive_in_council(&d, excluded, nexcluded, 0, claim_survival, &mine);
+}
+
+/* ---- Subset ---- */
+
+/* All members were given the same list: nothing has to be asked. */
+static motetResult_t claim_place(struct derivation *d, const void *context)
+{
+    const int *ranks = context;
+    for (int r = 0; r < d->parent->nranks; r++) {
+        d->claims[r] = (struct claim){.color = d->council->member[r] ? 0 : -1, .rank = r};
+        for (int i = 0; d->council->member[r] && ranks[i] != r; i++)
+            d->claims[r].key = i + 1;
+    }
+    return motetSuccess;
+}
+
+motetResult_t motet_comm_subset(motetComm_t parent, const int *ranks, int nranks, uint64_t subject, motetComm_t child)
+{
+    struct derivation d = {.parent = parent, .child = child, .name = "CommSubset"};
+    return derive_in_council(&d, ranks, nranks, subject, claim_place, ranks);
 }
 
 /* ---- Grow ---- */

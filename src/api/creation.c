@@ -15,6 +15,7 @@
 #include "base/os.h"
 #include "group.h"
 #include "membership.h"
+#include "process.h"
 
 /* ---- Over a meeting point ---- */
 
@@ -53,7 +54,40 @@ static motetResult_t create_over_boot(struct motet_creation *creation)
 
 static const char *name_of(const struct motet_creation *creation)
 {
-    return creation->source == MOTET_FROM_SPLIT ? "CommSplit" : creation->source == MOTET_FROM_SHRINK ? "CommShrink" : "CommGrow";
+    switch (creation->source) {
+    case MOTET_FROM_SPLIT:
+        return "CommSplit";
+    case MOTET_FROM_SHRINK:
+        return "CommShrink";
+    case MOTET_FROM_SUBSET:
+        return "CommSubset";
+    default:
+        return "CommGrow";
+    }
+}
+
+/* A subset is made beside what other threads do in the parent, which must only stay. */
+static motetResult_t accompany(struct motet_creation *creation)
+{
+    motetComm_t parent = creation->parent;
+    TRY(motet_process_check_fork());
+    if (!creation->in_background) { /* else its thread is counted already */
+        pthread_mutex_lock(&parent->queue_lock);
+        atomic_fetch_add(&parent->background, 1);
+        pthread_mutex_unlock(&parent->queue_lock);
+        creation->in_background = true;
+    }
+    return motetSuccess;
+}
+
+/* The end of one that has not entered the parent; an Abort may have left it to the last. */
+static void leave_beside(motetComm_t parent)
+{
+    pthread_mutex_lock(&parent->queue_lock);
+    bool last = atomic_fetch_sub(&parent->background, 1) == 1 && atomic_load(&parent->abandoned);
+    pthread_mutex_unlock(&parent->queue_lock);
+    if (last)
+        motet_comm_close_if_idle(parent);
 }
 
 /* Takes the parent for this creation, which runs like any of its operations. Only shrink, and split after a mere revocation, do without the
@@ -61,6 +95,8 @@ static const char *name_of(const struct motet_creation *creation)
 static motetResult_t enter_parent(struct motet_creation *creation)
 {
     motetComm_t parent = creation->parent;
+    if (creation->source == MOTET_FROM_SUBSET)
+        return accompany(creation);
     if (creation->abort_parent)
         motet_comm_revoke(parent);
     TRY(motet_comm_claim_until(parent, name_of(creation), creation->abort_parent ? motet_now_ns() + MOTET_LEAVE_NS : 0));
@@ -91,7 +127,7 @@ static void leave_parent(struct motet_creation *creation)
     else if (entered)
         motet_comm_leave(parent);
     else if (creation->in_background)
-        atomic_fetch_sub(&parent->background, 1);
+        leave_beside(parent);
 }
 
 static motetResult_t derive(struct motet_creation *creation)
@@ -99,6 +135,8 @@ static motetResult_t derive(struct motet_creation *creation)
     motetComm_t parent = creation->parent;
     if (creation->source == MOTET_FROM_SHRINK)
         return motet_comm_shrink(parent, creation->excluded, creation->nexcluded, creation->comm);
+    if (creation->source == MOTET_FROM_SUBSET)
+        return motet_comm_subset(parent, creation->listed, creation->nlisted, creation->subject, creation->comm);
     if (creation->source == MOTET_FROM_SPLIT)
         return motet_comm_split(parent, creation->color, creation->key, creation->comm);
     TRY(motet_comm_agree_growth(parent, creation->nranks, creation->has_id ? &creation->id : NULL, &creation->comm->options,
@@ -106,9 +144,12 @@ static motetResult_t derive(struct motet_creation *creation)
     return create_over_boot(creation);
 }
 
-/* Waits until the operations of the parent have ended; a parent that may have failed may end them as it likes. */
+/* Waits until the operations of the parent have ended; a parent that may have failed may end them as it likes. A subset is made beside
+ * them: it uses nothing of the parent that they change. */
 static motetResult_t complete_earlier(const struct motet_creation *creation)
 {
+    if (creation->source == MOTET_FROM_SUBSET)
+        return motetSuccess;
     motetResult_t result = motet_queue_drain(creation->parent);
     bool minds = creation->source == MOTET_FROM_GROWTH ||
                  (creation->source == MOTET_FROM_SPLIT && !motet_comm_was_revoked(creation->parent));
@@ -132,6 +173,7 @@ static void free_creation(struct motet_creation *creation)
 {
     free(creation->directory);
     free(creation->excluded);
+    free(creation->listed);
     free(creation);
 }
 
@@ -214,7 +256,7 @@ static motetResult_t tell_parent(const struct motet_creation *creation, motetRes
 {
     motetComm_t parent = creation->parent;
     char cause[MOTET_ERROR_TEXT_MAX];
-    if (!parent || creation->source == MOTET_FROM_SHRINK || result != motetSystemError)
+    if (!parent || creation->source == MOTET_FROM_SHRINK || creation->source == MOTET_FROM_SUBSET || result != motetSystemError)
         return result;
     snprintf(cause, sizeof cause, "%s", motet_error_text());
     motet_fail(result, "comm \"%s\" (%d ranks): rank %d could not take part in %s: %s", parent->options.name, parent->nranks,
@@ -288,6 +330,7 @@ motetResult_t motet_creation_begin(const struct motet_creation *description, mot
     if (result != motetSuccess) {
         free(description->directory);
         free(description->excluded);
+        free(description->listed);
         return motet_group_failed(tell_parent(description, result));
     }
     /* Store callbacks run on the caller's thread only. */

@@ -13,6 +13,7 @@ enum motet_source {
     MOTET_FROM_FILE,
     MOTET_FROM_SPLIT,
     MOTET_FROM_SHRINK,
+    MOTET_FROM_SUBSET,
     MOTET_FROM_GROWTH
 };
 
@@ -23,9 +24,11 @@ struct motet_creation {
     bool has_id; /* growth: this rank brings the id */
     motetStore_t store;
     char *directory;    /* owned */
-    motetComm_t parent; /* split, shrink, growth: checked */
+    motetComm_t parent; /* split, shrink, subset, growth: checked */
     int color, key;
     int *excluded, nexcluded; /* owned; ascending */
+    int *listed, nlisted;     /* owned; the ranks of a subset in its order */
+    uint64_t subject;         /* of a subset */
     bool abort_parent;        /* shrink: end what runs on the parent first */
     /* Filled by motet_creation_begin. */
     motetComm_t comm;  /* the handle being made; NULL: this rank is no member */

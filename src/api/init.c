@@ -149,6 +149,51 @@ motetResult_t motetCommShrink(motetComm_t comm, int *excludeRanksList, int exclu
     return motet_creation_begin(&shrink, newcomm, config);
 }
 
+/* The number under which the members meet: FNV-1a of the tag and the list. */
+static uint64_t subject_of(const char *tag, const int *ranks, int nranks)
+{
+    uint64_t hash = 14695981039346656037ull;
+    for (const char *c = tag; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 1099511628211ull;
+    for (int i = 0; i < nranks; i++)
+        hash = (hash ^ ((uint64_t)ranks[i] + 256)) * 1099511628211ull;
+    return hash ? hash : 1;
+}
+
+static motetResult_t check_listed(motetComm_t comm, const int *ranks, int nranks)
+{
+    bool included = false;
+    if (!ranks || nranks < 1 || nranks > comm->nranks)
+        return motet_fail(motetInvalidArgument, "CommSubset: a list of %d ranks at %p, of a communicator of %d", nranks,
+                          (const void *)ranks, comm->nranks);
+    for (int i = 0; i < nranks; i++) {
+        TRY(motet_check_rank(comm, ranks[i], "listed rank", "CommSubset"));
+        for (int j = 0; j < i; j++)
+            if (ranks[j] == ranks[i])
+                return motet_fail(motetInvalidArgument, "CommSubset: rank %d is listed twice", ranks[i]);
+        included |= ranks[i] == comm->rank;
+    }
+    if (!included)
+        return motet_fail(motetInvalidArgument, "CommSubset: rank %d is not in its own list: only listed ranks call", comm->rank);
+    return motetSuccess;
+}
+
+motetResult_t motetCommSubset(motetComm_t comm, const int *ranks, int nranks, const char *tag, motetComm_t *newcomm,
+                              motetConfig_t *config)
+{
+    motetResult_t result = motet_check_comm(comm, "CommSubset");
+    if (result == motetSuccess)
+        result = check_listed(comm, ranks, nranks);
+    struct motet_creation subset = {.source = MOTET_FROM_SUBSET, .parent = comm, .nlisted = nranks};
+    if (result == motetSuccess && !(subset.listed = malloc((size_t)nranks * sizeof *subset.listed)))
+        result = motet_fail(motetSystemError, "CommSubset: out of memory for a list of %d ranks", nranks);
+    if (result != motetSuccess)
+        return motet_group_failed(result);
+    memcpy(subset.listed, ranks, (size_t)nranks * sizeof *subset.listed);
+    subset.subject = subject_of(tag ? tag : "", ranks, nranks);
+    return motet_creation_begin(&subset, newcomm, config);
+}
+
 motetResult_t motetCommGetUniqueId(motetComm_t comm, motetUniqueId *uniqueId)
 {
     TRY(motet_check_comm(comm, "CommGetUniqueId"));
