@@ -2,6 +2,7 @@
  * Deaths explained: by the launcher's table, which knows of all hosts, or by the kernel, as long as it knows. */
 #include "obituary.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,15 @@ static bool read_field(const char *path, const char *key, long *value)
     return found;
 }
 
+/* Whether the kernel shows this process the status of that zombie. It shows 0 instead, whatever it was, without the right to look at it: a
+ * process that wants no core file is hidden from all that lack CAP_SYS_PTRACE. Whoever has the right sees that its program is gone. */
+static bool may_read_status(long pid)
+{
+    char path[64], name[4];
+    snprintf(path, sizeof(path), "/proc/%ld/exe", pid);
+    return readlink(path, name, sizeof(name)) < 0 && errno == ENOENT;
+}
+
 /* A zombie that its parent has not reaped yet shows its status as the last number of /proc/PID/stat. The pid that the pidfd names here
  * cannot be another's before it is reaped. */
 static bool zombie_status(int pidfd, int *status)
@@ -70,7 +80,7 @@ static bool zombie_status(int pidfd, int *status)
     if (!state || !last || state[1] != ' ' || state[2] != 'Z')
         return false;
     *status = atoi(last + 1);
-    return true;
+    return *status != 0 || may_read_status(pid);
 }
 
 static bool exit_status(int pidfd, int *status)
