@@ -44,6 +44,8 @@ verdict() {
 in_system() {
     unshare --mount --pid --fork bash -c '
         set -e
+        mount --bind "$1" "$1" # or its root would be no mount, which no container has
+        cd "$1"
         mount -t proc proc "$1/proc"
         mount --rbind /dev "$1/dev"
         mount --rbind /sys "$1/sys"

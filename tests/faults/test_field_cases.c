@@ -7,11 +7,11 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <sys/mount.h>
 #include <sys/time.h>
 #include <sys/stat.h>
 
 #include "arena.h"
+#include "mounts.h"
 
 #define SLACK 3 /* a loaded machine gets three times the limit */
 
@@ -97,15 +97,14 @@ static void test_case_005_rank_killed_during_init_is_named_to_all_others(void **
 static void shrink_shm(struct arena *arena, int first)
 {
     (void)arena, (void)first;
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64k") != 0)
+    if (!mounts_unshare() || !mounts_cover("/dev/shm", "64k"))
         _exit(97);
 }
 
 static void test_case_013_tiny_dev_shm_changes_nothing(void **state)
 {
     (void)state;
-    if (geteuid() != 0 || unshare(0) != 0)
+    if (!mounts_allowed())
         skip();
     struct arena arena = job(ARENA_SHM, 6, 30);
     arena.prepare = shrink_shm;

@@ -4,12 +4,11 @@
 #include "../multi/probe.h"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "entries.h"
+#include "mounts.h"
 
 enum { RANKS = 2 };
 
@@ -96,8 +95,7 @@ static int on_a_full_disk(motetComm_t unused, int rank, int nranks, const void *
     char filler[128], bytes[4096] = {1};
     (void)unused, (void)rank, (void)nranks;
     snprintf(filler, sizeof filler, "%s/filler", folder);
-    CHECK(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-    CHECK(mount("tmpfs", folder, "tmpfs", 0, "size=16k") == 0);
+    CHECK(mounts_unshare() && mounts_cover(folder, "16k"));
     int fd = open(filler, O_WRONLY | O_CREAT, 0600);
     while (write(fd, bytes, sizeof bytes) > 0)
         continue;
@@ -133,7 +131,7 @@ static void run_in_folder(world_function function)
 static void test_full_disk_is_said_once_and_changes_nothing(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
+    if (!mounts_allowed())
         skip();
     run_in_folder(on_a_full_disk);
 }
