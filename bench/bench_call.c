@@ -8,6 +8,7 @@
  *
  *   allreduce   8 bytes, a communicator of one rank: checks, ticket, record, copy, counters
  *   broadcast   8 bytes, two ranks, two calls: what the root publishes, the other one finds
+ *   exchange    8 bytes to oneself: a group of Send and Recv
  *   record      of each such call: number, fingerprint, flight record, its end, counters, the look at faults. Nothing else */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,17 @@ static void broadcast(long n)
     }
 }
 
+static void exchange(long n)
+{
+    double in = 1, out;
+    for (long i = 0; i < n; i++) {
+        must(motetGroupStart());
+        must(motetSend(&in, 1, motetFloat64, 0, one, NULL));
+        must(motetRecv(&out, 1, motetFloat64, 0, one, NULL));
+        must(motetGroupEnd());
+    }
+}
+
 /* As motet_flat_run does it. */
 static void record(long n)
 {
@@ -79,7 +91,7 @@ static const struct {
     const char *name;
     void (*run)(long n);
     int calls; /* of one turn */
-} rows[] = {{"allreduce", allreduce, 1}, {"broadcast", broadcast, 2}, {"record", record, 1}};
+} rows[] = {{"allreduce", allreduce, 1}, {"broadcast", broadcast, 2}, {"exchange", exchange, 1}, {"record", record, 1}};
 
 #define NROWS (sizeof rows / sizeof *rows)
 

@@ -12,7 +12,7 @@
 
 #define PROBE_BYTES     4096 /* at most so much of a message is timed: 64 lines, longer than the clock is coarse */
 #define PROBE_EVERY     16   /* calls from one probe to the next */
-#define RETRY_EVERY     64   /* calls past the cache until one goes through it again */
+#define RETRY_EVERY     61 /* calls past the cache until one goes through it again; a prime: patterns of calls do not fall in step */
 #define PRICE_MAX       2000 /* a probe that was interrupted says nothing more than this */
 #define TIMES_THE_STORE 3    /* what passes memory is stored, written back and read again, and two ranks do it at once */
 #define MEASURE_BYTES   (128 * 1024)
@@ -44,17 +44,42 @@ static void measure(void)
         INFO(MOTET_LOG_TUNING, "streaming stores take %u ps per byte", past_cache_price);
 }
 
-/* The reader that pays most for lines in this rank's cache. 0: nobody has measured. */
+/* What a peer pays for lines in this rank's cache. 0: it has not measured. */
+static uint32_t price_of(motetComm_t comm, int position)
+{
+    const struct motet_peer *peer = &comm->peers[position];
+    return peer->mapped ? atomic_load_explicit(&motet_region_control(peer->region)->read_price, memory_order_relaxed) : 0;
+}
+
+/* The reader that pays most. */
 static uint32_t dearest_reader(motetComm_t comm, const struct motet_plan *plan)
 {
     uint32_t most = 0;
     for (int i = 0; i < plan->nreaders; i++) {
-        const struct motet_peer *peer = &comm->peers[plan->readers[i]];
-        uint32_t one =
-            peer->mapped ? atomic_load_explicit(&motet_region_control(peer->region)->read_price, memory_order_relaxed) : 0;
+        uint32_t one = price_of(comm, plan->readers[i]);
         most = one > most ? one : most;
     }
     return most;
+}
+
+/* Whether to go past the cache when reading from it has that price. */
+static bool passes(struct motet_bypass *bypass, uint32_t reading)
+{
+    int64_t wanted = motet_setting_int(MOTET_SET_CACHE_BYPASS);
+    if (wanted >= 0 || reading == 0)
+        return wanted > 0;
+    pthread_once(&once, measure);
+    if (reading / TIMES_THE_STORE <= past_cache_price)
+        return false;
+    if (++bypass->since_retry < RETRY_EVERY)
+        return true;
+    bypass->since_retry = 0;
+    return false;
+}
+
+bool motet_bypass_message_passes(motetComm_t comm, int position)
+{
+    return passes(&comm->bypass, price_of(comm, position));
 }
 
 void motet_bypass_choose(motetComm_t comm, const struct motet_plan *plan, uint64_t seq)
@@ -64,15 +89,7 @@ void motet_bypass_choose(motetComm_t comm, const struct motet_plan *plan, uint64
         bypass->on = bypass->chosen;
         return;
     }
-    int64_t wanted = motet_setting_int(MOTET_SET_CACHE_BYPASS);
-    uint32_t reading = wanted < 0 ? dearest_reader(comm, plan) : 0;
-    if (reading > 0)
-        pthread_once(&once, measure);
-    bypass->on = wanted > 0 || (reading > 0 && reading / TIMES_THE_STORE > past_cache_price);
-    if (wanted < 0 && bypass->on && ++bypass->since_retry >= RETRY_EVERY) {
-        bypass->since_retry = 0;
-        bypass->on = false;
-    }
+    bypass->on = passes(bypass, dearest_reader(comm, plan));
     bypass->seq = seq;
     bypass->chosen = bypass->on;
     if (!bypass->on)
@@ -98,7 +115,9 @@ void motet_bypass_probe(motetComm_t comm, const char *staged, size_t len)
         sum += __atomic_load_n((const uint64_t *)(const void *)(staged + at), __ATOMIC_RELAXED);
     __asm__ volatile("" : : "r"(sum)); /* the loads happen before the clock is read again */
     bypass->prices[bypass->nprobes++ % 3] = price(motet_now_ns() - begin_ns, bytes);
-    bypass->next_probe = comm->seq + (bypass->nprobes < 3 ? 1 : PROBE_EVERY);
+    uint64_t turn = bypass->nprobes < 3 ? 1 : PROBE_EVERY;
+    bypass->next_probe = comm->seq + turn;
+    bypass->next_message = comm->messages + turn;
     if (bypass->nprobes >= 3)
         atomic_store_explicit(&comm->control->read_price, median(bypass->prices), memory_order_relaxed);
 }

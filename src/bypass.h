@@ -16,6 +16,7 @@ struct motet_plan;
 
 /* Out of line parts. */
 void motet_bypass_choose(motetComm_t comm, const struct motet_plan *plan, uint64_t seq);
+bool motet_bypass_message_passes(motetComm_t comm, int position);
 void motet_bypass_probe(motetComm_t comm, const char *staged, size_t len);
 
 /* A call begins in which this rank stages messages of `bytes`, read by plan->readers: decides how. */
@@ -43,6 +44,19 @@ static inline void motet_bypass_look(motetComm_t comm, int position, uint64_t se
     const struct motet_peer *peer = &comm->peers[position];
     /* relaxed: whoever sees the message sees this word, which was stored before. */
     if (peer->mapped && atomic_load_explicit(&motet_region_control(peer->region)->progress.cached, memory_order_relaxed) == seq)
+        motet_bypass_probe(comm, staged, len);
+}
+
+/* Whether a message to the peer at `position`, which maps it, goes past the cache. One to this rank itself never does. */
+static inline bool motet_bypass_message(motetComm_t comm, int position, size_t bytes)
+{
+    return bytes >= MOTET_BYPASS_FROM_BYTES && position != comm->position && motet_bypass_message_passes(comm, position);
+}
+
+/* Before this rank reads a message that went through its sender's cache. */
+static inline void motet_bypass_look_message(motetComm_t comm, int position, const char *staged, size_t len)
+{
+    if (len >= MOTET_BYPASS_FROM_BYTES && position != comm->position && comm->messages >= comm->bypass.next_message)
         motet_bypass_probe(comm, staged, len);
 }
 

@@ -35,7 +35,7 @@
 #include "tune.h"
 #include "tuning.h"
 
-#define PROTOCOL_VERSION 3 /* of everything ranks exchange; ranks of different versions refuse each other */
+#define PROTOCOL_VERSION 4 /* of everything ranks exchange; ranks of different versions refuse each other */
 
 /* First exchange. The settings text follows. */
 struct introduction {

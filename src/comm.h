@@ -87,7 +87,7 @@ struct motet_bypass {
     uint32_t since_retry; /* calls past the cache since one went through it */
     uint32_t prices[3];   /* the last probes */
     uint32_t nprobes;
-    uint64_t next_probe; /* not before this call */
+    uint64_t next_probe, next_message; /* not before this call, this message */
 };
 
 struct motetComm {

@@ -34,7 +34,12 @@ bool motet_process_close(void);
 
 /* In a child of fork: an error that names the process whose communicators these are. Nothing of them may be touched then: shared memory is
  * not mapped in the child. */
-motetResult_t motet_process_check_fork(void);
+extern pid_t motet_process_forked_from; /* 0: this is no such child */
+motetResult_t motet_process_fork_error(void);
+static inline motetResult_t motet_process_check_fork(void)
+{
+    return __builtin_expect(motet_process_forked_from == 0, 1) ? motetSuccess : motet_process_fork_error();
+}
 
 /* ---- Connecting ---- */
 

@@ -260,28 +260,6 @@ void motet_flat_free(motetComm_t comm)
 
 /* ---- Running ---- */
 
-/* At most MOTET_INLINE bytes, by words that overlap: a call of memcpy with a length that the compiler does not know costs more. */
-static inline void copy_line(void *to, const void *from, size_t len)
-{
-    char *dst = to;
-    const char *src = from;
-    if (len >= 16) {
-        __builtin_memcpy(dst, src, 16);
-        if (len > 32)
-            __builtin_memcpy(dst + 16, src + 16, 16);
-        __builtin_memcpy(dst + len - 16, src + len - 16, 16);
-    } else if (len >= 8) {
-        uint64_t head, tail;
-        __builtin_memcpy(&head, src, 8);
-        __builtin_memcpy(&tail, src + len - 8, 8);
-        __builtin_memcpy(dst, &head, 8);
-        __builtin_memcpy(dst + len - 8, &tail, 8);
-    } else {
-        for (size_t i = 0; i < len; i++)
-            dst[i] = src[i];
-    }
-}
-
 struct context {
     const struct motet_flat_loop *loop;
     motetComm_t comm;
@@ -312,7 +290,7 @@ static void publish(const struct context *c, const struct flat_step *step)
     slot->call = c->call_word;
     slot->direct = 0;
     if (step->bytes <= c->loop->inline_bytes)
-        copy_line(slot->bytes, from, step->bytes);
+        motet_copy_line(slot->bytes, from, step->bytes);
     else
         motet_bypass_stage(c->comm, step->staging + c->lane_offset, from, step->bytes);
     /* release: whoever sees the count sees call, direct and the bytes. */
@@ -343,7 +321,7 @@ static void store(const struct context *c, const struct flat_step *step, struct 
         motet_reduce(&c->loop->reduction, to, false, operands, k, step->elements);
         motet_timing_reduced(c->timing, began_ns);
     } else if (step->bytes <= MOTET_INLINE && operands[0].at != to)
-        copy_line(to, operands[0].at, step->bytes);
+        motet_copy_line(to, operands[0].at, step->bytes);
     else if (operands[0].at != to)
         motet_copy_private(to, operands[0].at, step->bytes);
 }

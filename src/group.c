@@ -98,7 +98,8 @@ static motetResult_t add(struct motet_op *op, motetStream_t stream, int index)
         motet_op_free(op);
         return motet_group_failed(motet_fail(motetSystemError, "out of memory in a group"));
     }
-    memmove(&group.entries[index + 1], &group.entries[index], (size_t)(group.nentries - index) * sizeof *group.entries);
+    if (index < group.nentries)
+        memmove(&group.entries[index + 1], &group.entries[index], (size_t)(group.nentries - index) * sizeof *group.entries);
     group.entries[index] = (struct entry){op, stream};
     group.nentries++;
     return motetSuccess;
@@ -109,12 +110,10 @@ motetResult_t motet_group_collective(motetComm_t comm, struct motet_call *call, 
     return add(motet_op_collective(comm, call), stream, group.nentries);
 }
 
-/* A message on `stream` becomes part of a batch. A message of the caller (NULL) makes the batch the caller's: it must be complete when
+/* A message on `stream` becomes part of a batch of another stream's. A message of the caller (NULL) makes the batch the caller's: it must be complete when
  * GroupEnd returns. */
 static motetResult_t join(struct entry *entry, motetStream_t stream)
 {
-    if (entry->stream == stream)
-        return motetSuccess;
     if (!stream) {
         stream = entry->stream;
         entry->stream = NULL;
@@ -136,10 +135,11 @@ motetResult_t motet_group_message(motetComm_t comm, const struct motet_transfer 
         first++;
     if (first == group.nentries || group.entries[first].op->call)
         TRY(add(motet_op_batch(comm), stream, first));
-    motetResult_t result = join(&group.entries[first], stream);
+    struct entry *entry = &group.entries[first];
+    motetResult_t result = entry->stream == stream ? motetSuccess : join(entry, stream);
     if (result == motetSuccess)
-        result = motet_op_add(group.entries[first].op, transfer, status);
-    return motet_group_failed(result);
+        result = motet_op_add(entry->op, transfer, status);
+    return result == motetSuccess ? motetSuccess : motet_group_failed(result);
 }
 
 motetResult_t motet_group_job(motetResult_t (*run)(void *), void (*drop)(void *), void *context)
@@ -289,6 +289,23 @@ static motetResult_t launch(struct motet_op **ops)
     return result;
 }
 
+/* The group is one batch of the caller's: an exchange. */
+static bool is_one_batch(void)
+{
+    return group.nentries == 1 && !group.entries[0].stream && !group.entries[0].op->call && group.njoins == 0;
+}
+
+static motetResult_t run_one_batch(void)
+{
+    struct motet_op *op = group.entries[0].op;
+    motetComm_t comm = op->comm;
+    TRY(motet_comm_enter(comm, "GroupEnd"));
+    group.nentries = 0;
+    motetResult_t result = motet_queue_run(op);
+    motet_comm_leave(comm);
+    return result;
+}
+
 static motetResult_t launch_entered(void)
 {
     enum { FEW = 8 };
@@ -350,7 +367,7 @@ motetResult_t motet_group_end(void)
     if (group.njobs > 0)
         result = run_jobs();
     if ((result == motetSuccess || result == motetInProgress) && group.nentries > 0) {
-        motetResult_t launched = launch_entered();
+        motetResult_t launched = is_one_batch() ? run_one_batch() : launch_entered();
         result = launched != motetSuccess ? launched : result;
     }
     drop_all(false);

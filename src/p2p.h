@@ -24,7 +24,7 @@ struct motet_transfer {
     /* Private to p2p.c. */
     size_t moved;
     uint64_t wait_until; /* direct sends: `taken` that says the receiver has copied; 0 none */
-    bool begun, posted;
+    bool begun, posted, past_cache;
     uint64_t number; /* of its record */
     struct motet_profile *profile;
     struct motet_batch *batch;
@@ -37,9 +37,10 @@ struct motet_batch {
     struct motet_batch *next;         /* active after this one */
     bool on_stream;                   /* messages of other streams may go on beside it */
     struct motet_transfer *transfers; /* in call order */
-    int count, left;
-    bool announced; /* this rank shows that it waits in Send */
-    int told;       /* positions before this one know what it shows */
+    int count, sends, receives;       /* of them, sends and receives that are not done */
+    bool any_source;                  /* one of the receives takes what comes from any rank */
+    bool announced;                   /* this rank shows that it waits in Send */
+    int told;                         /* positions before this one know what it shows */
     int looks;
     uint64_t cycle;            /* state of the cycle seen last; 0: none */
     uint64_t blocked_since_ns; /* a send has found no room since then; 0: none */

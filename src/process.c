@@ -30,7 +30,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users;
 static struct motet_process self;
-static pid_t forked_from;           /* not 0: in a child of a process that was open */
+pid_t motet_process_forked_from;
 static _Atomic uint64_t closing_ns; /* not 0: the service thread ends by then */
 
 const struct motet_process *motet_process_self(void)
@@ -72,7 +72,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     if (users > 0) {
-        forked_from = self.pid;
+        motet_process_forked_from = self.pid;
         motet_descriptors_close_all();
         motet_service_forked();
         motet_doorbell_forked();
@@ -233,7 +233,7 @@ motetResult_t motet_process_open(struct motet_process *me)
 {
     pthread_mutex_lock(&lock);
     motetResult_t result = motetSuccess;
-    if (forked_from)
+    if (motet_process_forked_from)
         result = motet_process_check_fork();
     else if (users == 0)
         result = start();
@@ -250,7 +250,7 @@ motetResult_t motet_process_open(struct motet_process *me)
 bool motet_process_close(void)
 {
     pthread_mutex_lock(&lock);
-    bool last = users > 0 && --users == 0 && !forked_from;
+    bool last = users > 0 && --users == 0 && !motet_process_forked_from;
     if (last) {
         motet_guest.closing();
         atomic_store(&closing_ns, motet_deadline_ns(FAREWELL_MS));
@@ -267,10 +267,8 @@ bool motet_process_close(void)
     return last;
 }
 
-motetResult_t motet_process_check_fork(void)
+motetResult_t motet_process_fork_error(void)
 {
-    if (__builtin_expect(forked_from == 0, 1))
-        return motetSuccess;
     return motet_fail(motetInvalidUsage, "communicator belongs to pid %d (forked); pid %d cannot use it or make its own",
-                      forked_from, getpid());
+                      motet_process_forked_from, getpid());
 }

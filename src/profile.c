@@ -24,20 +24,7 @@ static struct {
     motetProfiler_t profiler;
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local bool calling;
-_Atomic int motet_profile_callbacks;
-
-static void enter(void)
-{
-    calling = true;
-    atomic_fetch_add_explicit(&motet_profile_callbacks, 1, memory_order_relaxed);
-}
-
-static void leave(void)
-{
-    atomic_fetch_sub_explicit(&motet_profile_callbacks, 1, memory_order_relaxed);
-    calling = false;
-}
+_Thread_local bool motet_profile_calls;
 
 void motet_profile_register(const motetProfiler_t *profiler)
 {
@@ -52,11 +39,6 @@ motetProfiler_t motet_profile_registered(void)
     motetProfiler_t profiler = registered.profiler;
     pthread_mutex_unlock(&registered.lock);
     return profiler;
-}
-
-bool motet_profile_is_calling(void)
-{
-    return calling;
 }
 
 /* ---- Calls ---- */
@@ -80,10 +62,10 @@ static struct motet_profile *make(motetComm_t comm, size_t nsteps)
 static void start(struct motet_profile *profile)
 {
     profile->call.timeNs = motet_now_ns();
-    enter();
+    motet_profile_calls = true;
     if (profile->profiler->startCall)
         profile->profiler->startCall(profile->profiler->context, &profile->call, &profile->handle);
-    leave();
+    motet_profile_calls = false;
 }
 
 struct motet_profile *motet_profile_start_run(const struct motet_run *run)
@@ -110,7 +92,7 @@ struct motet_profile *motet_profile_start_run(const struct motet_run *run)
     return profile;
 }
 
-struct motet_profile *motet_profile_start_message(motetComm_t comm, const struct motet_transfer *message)
+struct motet_profile *motet_profile_make_message(motetComm_t comm, const struct motet_transfer *message)
 {
     struct motet_profile *profile = make(comm, 0);
     if (!profile)
@@ -134,19 +116,16 @@ void motet_profile_stop(struct motet_profile *profile, motetResult_t result)
     if (!profile)
         return;
     profile->call.timeNs = motet_now_ns();
-    enter();
+    motet_profile_calls = true;
     if (profile->profiler->stopCall)
         profile->profiler->stopCall(profile->profiler->context, &profile->call, profile->handle, result);
-    leave();
+    motet_profile_calls = false;
     free(profile);
 }
 
-void motet_profile_stop_message(motetComm_t comm, struct motet_transfer *message, motetResult_t result)
+void motet_profile_end_message(struct motet_transfer *message, motetResult_t result)
 {
-    MOTET_PROBE_CALL_END(comm->id, comm->rank, message->number, message->name, (int)result);
     struct motet_profile *profile = message->profile;
-    if (!profile)
-        return;
     if (!message->is_send && result == motetSuccess) {
         profile->call.peer = message->source;
         profile->call.bytes = message->received;
@@ -188,11 +167,11 @@ void motet_profile_start_step(const struct motet_run *run, const struct motet_la
     if (!profile)
         return;
     *handle_of(run, lane, index) = NULL;
-    enter();
+    motet_profile_calls = true;
     if (profile->profiler->startStep)
         profile->profiler->startStep(profile->profiler->context, &profile->call, profile->handle, &step,
                                      handle_of(run, lane, index));
-    leave();
+    motet_profile_calls = false;
 }
 
 void motet_profile_stop_step(const struct motet_run *run, const struct motet_lane *lane, int index, size_t bytes, uint64_t now_ns)
@@ -203,9 +182,9 @@ void motet_profile_stop_step(const struct motet_run *run, const struct motet_lan
     if (MOTET_PROBE_WANTED(motet_semaphore_step_end))
         MOTET_PROBE8(step_end, "motet_semaphore_step_end", run->comm->id, run->comm->rank, run->seq, step.round, step.step,
                      step.tile, step.peer, step.bytes);
-    enter();
+    motet_profile_calls = true;
     if (profile && profile->profiler->stopStep)
         profile->profiler->stopStep(profile->profiler->context, &profile->call, profile->handle, &step,
                                     *handle_of(run, lane, index));
-    leave();
+    motet_profile_calls = false;
 }

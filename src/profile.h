@@ -27,20 +27,30 @@ void motet_profile_register(const motetProfiler_t *profiler);
 /* The one registered; size 0: none. */
 motetProfiler_t motet_profile_registered(void);
 
-/* Whether this thread is inside of a callback. */
-bool motet_profile_is_calling(void);
-
-/* Threads that are inside of one. A thread sees its own additions: 0 means that it is not, for one load of a line that nobody else writes
- * where there are no profilers. */
-extern _Atomic int motet_profile_callbacks;
+/* Whether this thread is inside of a callback. One load. */
+extern _Thread_local bool motet_profile_calls __attribute__((tls_model("initial-exec")));
+static inline bool motet_profile_is_calling(void)
+{
+    return motet_profile_calls;
+}
 
 /* A collective, or a message, begins. NULL: its communicator has no profiler, or memory is short. */
 struct motet_profile *motet_profile_start_run(const struct motet_run *run);
-struct motet_profile *motet_profile_start_message(motetComm_t comm, const struct motet_transfer *message);
+struct motet_profile *motet_profile_make_message(motetComm_t comm, const struct motet_transfer *message);
+static inline struct motet_profile *motet_profile_start_message(motetComm_t comm, const struct motet_transfer *message)
+{
+    return __builtin_expect(comm->options.profiler.size != 0, 0) ? motet_profile_make_message(comm, message) : NULL;
+}
 
 /* It ended; frees profile (may be NULL). received_from: rank that a message came from, -1. */
 void motet_profile_stop(struct motet_profile *profile, motetResult_t result);
-void motet_profile_stop_message(motetComm_t comm, struct motet_transfer *message, motetResult_t result);
+void motet_profile_end_message(struct motet_transfer *message, motetResult_t result);
+static inline void motet_profile_stop_message(motetComm_t comm, struct motet_transfer *message, motetResult_t result)
+{
+    MOTET_PROBE_CALL_END(comm->id, comm->rank, message->number, message->name, (int)result);
+    if (__builtin_expect(message->profile != NULL, 0))
+        motet_profile_end_message(message, result);
+}
 
 /* A step of a lane of run->profile begins, and is complete. */
 void motet_profile_start_step(const struct motet_run *run, const struct motet_lane *lane, int step, uint64_t now_ns);

@@ -15,11 +15,12 @@
 
 struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call)
 {
-    struct motet_op *op = calloc(1, sizeof *op);
+    struct motet_op *op = malloc(sizeof *op);
     if (!op) {
         motet_call_free(call);
         return NULL;
     }
+    memset(op, 0, offsetof(struct motet_op, few));
     op->comm = comm;
     op->call = call;
     op->result = motetInProgress;
@@ -181,13 +182,21 @@ static void leave_queue(struct motet_op *op)
         motet_comm_close_if_idle(comm);
 }
 
-static motetResult_t start(struct motet_op *op)
+/* It is among those that wait no longer: from here on nobody else looks at it. */
+static void leave_schedule(struct motet_op *op)
 {
-    pthread_mutex_lock(&op->comm->queue_lock); /* from here on nobody else looks at it */
+    pthread_mutex_lock(&op->comm->queue_lock);
     op->started = true;
     op->comm->scheduled_first = op->scheduled.next; /* only the head of the queue begins */
     pthread_mutex_unlock(&op->comm->queue_lock);
     count_queued(op->comm, -1u);
+}
+
+static motetResult_t start(struct motet_op *op)
+{
+    if (!op->unlisted)
+        leave_schedule(op);
+    op->started = true;
     op->comm->queued_ns = op->queued_ns;
     if (op->call)
         return motet_engine_start(op->comm, op->call, &op->run);
@@ -219,7 +228,8 @@ static void complete(struct motet_op *op, motetResult_t result)
         report_statuses(op);
     if (!op->call && result == motetSuccess)
         motet_timing_end(&op->timing, op->comm, 0);
-    leave_queue(op);
+    if (!op->unlisted)
+        leave_queue(op);
     op->result = result;
 }
 
@@ -234,7 +244,7 @@ static motetResult_t progress_batch(struct motet_op *op, bool *moved)
 void motet_op_progress(struct motet_op *op, bool *moved)
 {
     bool mine = false;
-    if (!op->started && !may_start(op))
+    if (!op->started && !op->unlisted && !may_start(op))
         return;
     mine = !op->started; /* to start is to move */
     motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
@@ -379,6 +389,39 @@ motetResult_t motet_queue_drive(struct motet_op *const ops[], int n)
     free(many);
     for (int i = 0; i < n && result == motetSuccess; i++)
         result = ops[i]->result;
+    return result;
+}
+
+/* The brief part of driving a batch that is alone: most are over before a wait leaves its spin phase. */
+static void run_briefly(struct motet_op *op)
+{
+    struct motet_wait wait;
+    motet_wait_begin(&wait, &op->comm, 1);
+    motetResult_t result = start(op);
+    for (unsigned looks = 1; result == motetSuccess || result == motetInProgress; looks++) {
+        bool moved = false;
+        result = progress_batch(op, &moved);
+        if (result != motetInProgress)
+            break;
+        motet_comm_poll(op->comm, &moved);
+        if (!moved && !motet_wait_brief(&wait))
+            return;
+        if (looks % 256 == 0) /* other traffic of a shared connection moves, too */
+            result = motet_comm_check(op->comm);
+    }
+    complete(op, result);
+}
+
+motetResult_t motet_queue_run(struct motet_op *op)
+{
+    /* acquire: what the operation that left last did is seen. Only this thread appends while it is inside. */
+    op->unlisted = !atomic_load_explicit(&op->comm->queue_first, memory_order_acquire);
+    if (!op->unlisted)
+        motet_queue_append(op);
+    else if (!op->call)
+        run_briefly(op);
+    motetResult_t result = op->result == motetInProgress ? motet_queue_drive(&op, 1) : op->result;
+    motet_op_free(op);
     return result;
 }
 

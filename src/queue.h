@@ -17,16 +17,18 @@ struct motet_op {
     struct motet_transfer *transfers; /* batch: owned */
     motetStatus_t **statuses;         /* batch: by transfer, where the caller wants its result; entries may be NULL */
     int ntransfers, capacity;         /* beyond `few`, the arrays are on the heap */
-    struct motet_transfer few[2];     /* an exchange needs no more */
-    motetStatus_t *few_statuses[2];
     struct motet_run *run;
     struct motet_batch batch;
     struct motet_timing timing; /* of the batch; a collective has its own */
     uint64_t queued_ns;         /* when it got its place */
     bool started;
     bool on_stream;        /* the progress thread drives it */
+    bool unlisted;         /* nothing is before it, and its caller drives it: it needs no place in the order */
     motetResult_t result;  /* motetInProgress until complete */
     struct motet_op *next; /* in the communicator's queue */
+    /* Not zeroed. */
+    struct motet_transfer few[2]; /* an exchange needs no more */
+    motetStatus_t *few_statuses[2];
 };
 
 /* An operation of one collective call. Owns call, also on failure (then NULL is returned: out of memory). */
@@ -58,6 +60,9 @@ extern const struct motet_waiting motet_driven_waiting;
 
 /* Drives appended operations to their end on the calling thread. Returns the first error. */
 motetResult_t motet_queue_drive(struct motet_op *const ops[], int n);
+
+/* Appends and drives one operation that is not on a stream; frees it. The caller is inside its communicator. */
+motetResult_t motet_queue_run(struct motet_op *op);
 
 /* Waits until all operations of the communicator are complete (those on streams). The caller is inside. */
 motetResult_t motet_queue_drain(motetComm_t comm);

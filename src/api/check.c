@@ -9,7 +9,7 @@
 #include "profile.h"
 #include "stream.h"
 
-motetResult_t motet_check_comm(motetComm_t comm, const char *function)
+motetResult_t motet_check_odd_comm(motetComm_t comm, const char *function)
 {
     if (!comm)
         return motet_fail(motetInvalidArgument, "%s: the communicator is NULL", function);
@@ -80,8 +80,10 @@ static motetResult_t launch(struct motet_op *op, motetStream_t stream)
 {
     if (!op)
         return motet_fail(motetSystemError, "out of memory for an operation");
+    if (!stream)
+        return motet_queue_run(op);
     motet_queue_append(op);
-    if (stream && motet_stream_submit(stream, &op, 1) == motetSuccess)
+    if (motet_stream_submit(stream, &op, 1) == motetSuccess)
         return motetSuccess;
     motetResult_t result = motet_queue_drive(&op, 1);
     motet_op_free(op);

@@ -16,7 +16,12 @@ struct motet_buffers {
 };
 
 /* The communicator can be named in a call: not NULL, alive. (Whether another thread is inside is seen by motet_comm_enter.) */
-motetResult_t motet_check_comm(motetComm_t comm, const char *function);
+motetResult_t motet_check_odd_comm(motetComm_t comm, const char *function);
+static inline motetResult_t motet_check_comm(motetComm_t comm, const char *function)
+{
+    bool plain = comm && comm->magic == MOTET_COMM_MAGIC && !comm->finalized && !motet_process_forked_from;
+    return __builtin_expect(plain, 1) ? motetSuccess : motet_check_odd_comm(comm, function);
+}
 
 motetResult_t motet_check_dtype(motetDataType_t dtype, const char *function);
 

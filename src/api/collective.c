@@ -71,7 +71,7 @@ static inline bool repeat(const struct motet_flat_key *key, const void *send, vo
 {
     if (!comm || comm->magic != MOTET_COMM_MAGIC || stream || motet_group_is_open() || comm->finalized)
         return false;
-    if (__builtin_expect(atomic_load_explicit(&motet_profile_callbacks, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(motet_profile_is_calling(), 0))
         return false; /* this may be a call from inside of one */
     if (motet_comm_enter(comm, "a collective") != motetSuccess)
         return false;

@@ -2,7 +2,7 @@
  * The rows of the public datatypes and the names of the operations. What is done with them is in the kernel tables. */
 #include "reduce/reduce.h"
 
-static const struct motet_dtype rows[motetNumTypes] = {
+const struct motet_dtype motet_dtypes[motetNumTypes] = {
     [motetInt8] = {"int8", 1, MOTET_KIND_INT},
     [motetUint8] = {"uint8", 1, MOTET_KIND_UINT},
     [motetInt16] = {"int16", 2, MOTET_KIND_INT},
@@ -26,11 +26,6 @@ static const char *const op_names[motetNumOps] = {
     [motetSum] = "sum", [motetProd] = "prod", [motetMax] = "max", [motetMin] = "min",
     [motetAvg] = "avg", [motetBand] = "band", [motetBor] = "bor", [motetBxor] = "bxor",
 };
-
-const struct motet_dtype *motet_dtype_row(motetDataType_t dtype)
-{
-    return (unsigned)dtype < motetNumTypes ? &rows[dtype] : NULL;
-}
 
 const char *motet_op_name(motetRedOp_t op)
 {

@@ -23,8 +23,13 @@ struct motet_dtype {
     enum motet_dtype_kind kind;
 };
 
+extern const struct motet_dtype motet_dtypes[motetNumTypes];
+
 /* Row of a public datatype; NULL if the value names none. */
-const struct motet_dtype *motet_dtype_row(motetDataType_t dtype);
+static inline const struct motet_dtype *motet_dtype_row(motetDataType_t dtype)
+{
+    return (unsigned)dtype < motetNumTypes ? &motet_dtypes[dtype] : NULL;
+}
 
 /* "sum", "avg", ...; "?" if the value names no built-in operation. */
 const char *motet_op_name(motetRedOp_t op);
@@ -63,6 +68,29 @@ void motet_premultiply(motetDataType_t dtype, void *dst, const void *src, const 
 
 /* Copies to lines that other cores have read: `rep movsb` where CPUID says it is fast and len pays, else memcpy. */
 void motet_copy_shared(void *dst, const void *src, size_t len);
+
+/* Copies at most 48 bytes, what fits in a line beside its head, by words that overlap: a call of memcpy with a length that the compiler does
+ * not know costs more. */
+static inline void motet_copy_line(void *to, const void *from, size_t len)
+{
+    char *dst = to;
+    const char *src = from;
+    if (len >= 16) {
+        __builtin_memcpy(dst, src, 16);
+        if (len > 32)
+            __builtin_memcpy(dst + 16, src + 16, 16);
+        __builtin_memcpy(dst + len - 16, src + len - 16, 16);
+    } else if (len >= 8) {
+        uint64_t head, tail;
+        __builtin_memcpy(&head, src, 8);
+        __builtin_memcpy(&tail, src + len - 8, 8);
+        __builtin_memcpy(dst, &head, 8);
+        __builtin_memcpy(dst + len - 8, &tail, 8);
+    } else {
+        for (size_t i = 0; i < len; i++)
+            dst[i] = src[i];
+    }
+}
 
 /* Copies from lines that another core's cache may hold, to lines that only this core uses. */
 void motet_copy_private(void *dst, const void *src, size_t len);

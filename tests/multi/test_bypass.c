@@ -19,6 +19,14 @@ static int one_count(motetComm_t comm, int rank, int nranks, size_t n, float *se
     CALL(motetAllGather(send, recv, n, motetFloat32, comm, NULL));
     for (size_t i = 0; i < n * (size_t)nranks; i++)
         CHECK(recv[i] == (float)(i / n + 1) * (float)(i % n % 1000 + 1));
+    int previous = (rank + nranks - 1) % nranks;
+    memset(recv, 0xa5, n * sizeof *recv);
+    CALL(motetGroupStart());
+    CALL(motetSend(send, n, motetFloat32, (rank + 1) % nranks, comm, NULL));
+    CALL(motetRecv(recv, n, motetFloat32, previous, comm, NULL));
+    CALL(motetGroupEnd());
+    for (size_t i = 0; i < n; i++)
+        CHECK(recv[i] == (float)(previous + 1) * (float)(i % 1000 + 1));
     return 0;
 }
 

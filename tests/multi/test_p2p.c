@@ -72,6 +72,35 @@ static void test_p2p_eager_ring_does_not_wait(void **state)
     run_everywhere(eager_ring);
 }
 
+/* Around a ring of ranks, by groups: what fits into a header, what does not, ends of lines, of pieces and of the pair's memory. */
+static int every_size(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    enum { ROOM = 131200 };
+    static __thread uint8_t out[ROOM + 64], in[ROOM + 64];
+    int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks, turn = 0;
+    (void)argument;
+    for (size_t n = 0; n < ROOM; n += n < 200 ? 1 : n == 200 ? 1840 : n == 2056 ? 63480 : n == 65608 ? 65392 : 8, turn++) {
+        int shift = turn % 3; /* unaligned, too */
+        for (size_t i = 0; i < n; i++)
+            out[shift + (int)i] = (uint8_t)(i * 7 + (size_t)rank * 31 + (size_t)turn);
+        memset(in, 0xA5, n + 64);
+        CALL(motetGroupStart());
+        CALL(motetSend(out + shift, n, motetUint8, next, comm, NULL));
+        CALL(motetRecv(in + 1, n, motetUint8, previous, comm, NULL));
+        CALL(motetGroupEnd());
+        for (size_t i = 0; i < n; i++)
+            CHECK(in[1 + i] == (uint8_t)(i * 7 + (size_t)previous * 31 + (size_t)turn));
+        CHECK(in[0] == 0xA5 && in[n + 1] == 0xA5);
+    }
+    return turn > 200 ? 0 : 1;
+}
+
+static void test_p2p_every_size_arrives_whole(void **state)
+{
+    (void)state;
+    run_everywhere(every_size);
+}
+
 /* A cycle of Sends that all wait is an error on all ranks, soon. */
 static int waiting_cycle(motetComm_t comm, int rank, int nranks, const void *argument)
 {
@@ -349,6 +378,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_p2p_messages_arrive_in_order),
         cmocka_unit_test(test_p2p_eager_ring_does_not_wait),
+        cmocka_unit_test(test_p2p_every_size_arrives_whole),
         cmocka_unit_test(test_p2p_receive_by_tag_passes_over_others),
         cmocka_unit_test(test_p2p_any_source_serves_everybody),
         cmocka_unit_test(test_p2p_tagged_and_untagged_messages_never_meet),
