@@ -69,7 +69,7 @@ static void describe(void)
     }
     if (uname(&names) != 0)
         memset(&names, 0, sizeof(names));
-    snprintf(text, sizeof(text), "%s; %ld CPUs; caches%s; %s %.64s; %s", model, sysconf(_SC_NPROCESSORS_CONF),
+    snprintf(text, sizeof(text), "%s; %ld CPUs; caches%s; %.32s %.64s; %.32s", model, sysconf(_SC_NPROCESSORS_CONF),
              caches[0] ? caches : " unknown", names.sysname, names.release, names.machine);
 }
 
