@@ -18,7 +18,7 @@ if(MOTET_SANITIZE OR MOTET_FUZZ)
         "TSAN_OPTIONS=die_after_fork=0:halt_on_error=1:second_deadlock_stack=1")
 endif()
 
-# Labels, time limit and exclusive use of the machine, read from the test's own "test:" line.
+# Labels, time limit and use of the machine in half CPUs (scripts/run_tests.sh), read from the test's own "test:" line.
 function(set_test_properties name folder source)
     set(labels ${folder})
     set(timeout 120)
@@ -36,8 +36,12 @@ function(set_test_properties name folder source)
                          ENVIRONMENT "${sanitizer_environment}")
     if(wishes MATCHES "serial")
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
-    elseif(NOT folder MATCHES "^(unit|fuzz)$")
+    elseif(wishes MATCHES "idle")
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+    elseif(folder MATCHES "^(unit|fuzz)$")
         set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+    else()
+        set_tests_properties(${name} PROPERTIES PROCESSORS 4)
     endif()
 endfunction()
 

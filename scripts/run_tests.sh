@@ -7,8 +7,8 @@ build=$1
 shift
 log=$build/tests.log
 
-jobs=$(nproc)
-[ "$jobs" -gt 1 ] || jobs=2
+jobs=$(($(nproc) * 2)) # half CPUs: cmake/tests.cmake says how many a test takes
+[ "$jobs" -ge 4 ] || jobs=4
 mkdir -p "$build"
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error "$@" </dev/null 2>&1 | tee "$log"
 

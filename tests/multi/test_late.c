@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Late is not dead: one line names who is missing, for how long, and what they completed last; the time limit is an error that names the same;
  * stopped ranks that go on are no error at all. */
-/* test: timeout=200 */
+/* test: idle timeout=200 */
 #include "probe.h"
 
 struct late {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Communicators that do not block: what they return at once, and how their state is found out. And abort, which wakes every thread, wherever
  * it is: in init, in a group, in a wait for a stream, in finalize, in a creation in the background. */
-/* test: slow timeout=600 */
+/* test: slow idle timeout=600 */
 #include <stdatomic.h>
 
 #include "survivors.h"

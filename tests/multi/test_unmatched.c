@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Messages that nobody will ever send or take: their rank has finished, or waits in a collective for the one who waits for it. Every rank hears
  * both sides within the limit of a dead peer. And the good twins: late, but coming, is no error. */
-/* test: timeout=300 */
+/* test: idle timeout=300 */
 #include "probe.h"
 
 #define LIMIT_S 8 /* the limit is 2 s, 5 s between hosts; a loaded machine gets more */
