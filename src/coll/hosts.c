@@ -87,8 +87,12 @@ static bool next_run(const struct motet_shape *shape, int b, int *next, struct r
             run->carriers.stride = stride;
             end += stride;
         }
-        if (motet_peers_count(run->carriers, shape->position, shape->nranks) > 0)
-            return true;
+        if (motet_peers_count(run->carriers, shape->position, shape->nranks) == 0)
+            continue;
+        /* All hosts in one run: begin behind the own one, so that not everybody sends to host 0 first. */
+        if (run->carriers.n == shape->nhosts && (int64_t)run->carriers.n * run->carriers.stride == shape->nranks)
+            run->carriers.first = shape->position;
+        return true;
     }
     return false;
 }
@@ -125,10 +129,11 @@ void motet_hosts_reduce_scatter(struct motet_schedule *schedule, const struct mo
     if (shape->nhosts == 1)
         return;
     /* What this position carries is every host.size-th chunk, its own among them. */
-    int first = shape->position % host.size;
+    bool round_trip = shape->nranks % host.size == 0; /* from the own chunk on and round, so that all hosts start differently */
+    int least = shape->position % host.size, first = round_trip ? shape->position : least;
     motet_step_append(schedule, (struct motet_step){
                                     .src = src,
-                                    .to = {.first = first, .n = (shape->nranks - first - 1) / host.size + 1, .stride = host.size},
+                                    .to = {.first = first, .n = (shape->nranks - least - 1) / host.size + 1, .stride = host.size},
                                     .dst_at = motet_range(first),
                                     .n = 1,
                                     .each = host.size,
@@ -150,17 +155,19 @@ int motet_hosts_all_gather_sends(const struct motet_shape *shape)
 /* Receives the chunks that other members of the host carry, in the order in which each of them sends. */
 static void collect_carried(struct motet_schedule *schedule, const struct motet_shape *shape, struct motet_host host)
 {
-    for (int at = 0, count; at < shape->nranks; at += count) {
+    bool round_trip = shape->nranks % host.size == 0;
+    int begin = round_trip ? host.first : 0;
+    for (int at = begin, count; at < begin + shape->nranks; at += count) {
         int member = motet_mod(at - host.first, host.size);
         count = host.size - member;
-        if (count > shape->nranks - at)
-            count = shape->nranks - at;
+        if (count > begin + shape->nranks - at)
+            count = begin + shape->nranks - at;
         if (at == host.first)
             continue; /* their own chunks have been received */
         motet_step_append(schedule, (struct motet_step){
                                         .from = {.first = host.first + member, .n = count, .stride = 1},
                                         .dst = MOTET_OUTPUT,
-                                        .dst_at = motet_range(at),
+                                        .dst_at = motet_range(at % shape->nranks),
                                         .n = 1,
                                         .each = 1,
                                     });
@@ -184,7 +191,10 @@ void motet_hosts_all_gather(struct motet_schedule *schedule, const struct motet_
     motet_step_append(
         schedule,
         (struct motet_step){.from = host.members, .dst = MOTET_OUTPUT, .dst_at = motet_range(host.first), .n = 1, .each = 1});
-    for (int b = shape->position % host.size; b < shape->nranks; b += host.size) {
+    bool round_trip = shape->nranks % host.size == 0; /* in the order in which they were sent, if that goes round */
+    int begin = round_trip ? shape->position : shape->position % host.size;
+    for (int at = begin; at < begin + shape->nranks - (round_trip ? 0 : begin); at += host.size) {
+        int b = at % shape->nranks;
         if (b != shape->position) {
             motet_step_append(schedule, (struct motet_step){
                                             .from = motet_peer(b),
