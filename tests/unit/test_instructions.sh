@@ -40,7 +40,7 @@ if [ "${2:-}" != --write ] && ! grep -q "^$who " "$file"; then
 fi
 
 failures=0
-for what in allreduce broadcast record; do
+for what in allreduce broadcast exchange record; do
     now=$(count $what)
     [ -n "$now" ] || { echo "FAIL $what could not be counted"; failures=$((failures + 1)); continue; }
     if [ "${2:-}" = --write ]; then
