@@ -435,21 +435,30 @@ static void arrive(struct motetSimulation *simulation, struct motet_simulation_l
     give_to_core(simulation, number, lane->member);
 }
 
-static void handle_ready(struct motetSimulation *simulation, uint32_t number)
+static bool is_of_open_round(const struct motet_simulation_lane *lane, const struct motet_simulation_record *record)
 {
-    struct motet_simulation_record *record = &simulation->records[number];
-    struct motet_simulation_lane *lane = &simulation->lanes[lane_at(simulation, record->to, record->op, record->tile)];
-    if (lane->op == record->op && lane->tile == record->tile && lane->round == record->round) {
-        arrive(simulation, lane, number);
-        return;
-    }
-    int list = record->round % MOTET_SIMULATION_EARLY;
-    record->next = 0;
+    return lane->op == record->op && lane->tile == record->tile && lane->round == record->round;
+}
+
+/* Puts a message aside until its round is open. */
+static void keep_early(struct motetSimulation *simulation, struct motet_simulation_lane *lane, int list, uint32_t number)
+{
+    simulation->records[number].next = 0;
     if (lane->early[list])
         simulation->records[lane->early_last[list]].next = number;
     else
         lane->early[list] = number;
     lane->early_last[list] = number;
+}
+
+static void handle_ready(struct motetSimulation *simulation, uint32_t number)
+{
+    struct motet_simulation_record *record = &simulation->records[number];
+    struct motet_simulation_lane *lane = &simulation->lanes[lane_at(simulation, record->to, record->op, record->tile)];
+    if (is_of_open_round(lane, record))
+        arrive(simulation, lane, number);
+    else
+        keep_early(simulation, lane, record->round % MOTET_SIMULATION_EARLY, number);
 }
 
 /* What came too early for the round that is open now. */
@@ -461,21 +470,16 @@ static void take_early(struct motetSimulation *simulation, struct motet_simulati
     for (uint32_t next; number; number = next) {
         struct motet_simulation_record *record = &simulation->records[number];
         next = record->next;
-        if (lane->op == record->op && lane->tile == record->tile && lane->round == record->round) {
-            uint32_t messages = record->path.messages;
-            record->path = path;
-            record->path.messages = path.messages > messages ? path.messages : messages;
-            record->head = simulation->now;
-            record->tail = record->tail > simulation->now ? record->tail : simulation->now;
-            arrive(simulation, lane, number);
+        if (!is_of_open_round(lane, record)) {
+            keep_early(simulation, lane, list, number);
             continue;
         }
-        record->next = 0;
-        if (lane->early[list])
-            simulation->records[lane->early_last[list]].next = number;
-        else
-            lane->early[list] = number;
-        lane->early_last[list] = number;
+        uint32_t messages = record->path.messages;
+        record->path = path;
+        record->path.messages = path.messages > messages ? path.messages : messages;
+        record->head = simulation->now;
+        record->tail = record->tail > simulation->now ? record->tail : simulation->now;
+        arrive(simulation, lane, number);
     }
 }
 
