@@ -90,22 +90,30 @@ static bool add_link(const struct reading *reading, motetSimulateLink_t link, co
     return true;
 }
 
-static bool read_link(const struct reading *reading, const json_t *object)
+/* Whether all keys are among those known, which a NULL ends; `problem` with one that is not. */
+static bool check_keys(const struct reading *reading, const json_t *object, const char *const *known, const char *problem)
 {
-    static const char *const known[] = {"between", "from", "to", "latency", "bandwidth", "name"};
-    motetSimulateLink_t link = {.latencyUs = reading->latency_us, .GBs = reading->gbs};
     const char *key;
     json_t *value;
-    if (!json_is_object(object))
-        return complain(reading, "links", "must be a list of objects in braces");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         size_t i = 0;
-        while (i < sizeof known / sizeof known[0] && strcmp(known[i], key) != 0)
+        while (known[i] && strcmp(known[i], key) != 0)
             i++;
-        if (i == sizeof known / sizeof known[0])
-            return complain(reading, key, "is not known in a link");
+        if (!known[i])
+            return complain(reading, key, problem);
     }
+    return true;
+}
+
+static bool read_link(const struct reading *reading, const json_t *object)
+{
+    static const char *const known[] = {"between", "from", "to", "latency", "bandwidth", "name", NULL};
+    motetSimulateLink_t link = {.latencyUs = reading->latency_us, .GBs = reading->gbs};
+    if (!json_is_object(object))
+        return complain(reading, "links", "must be a list of objects in braces");
+    if (!check_keys(reading, object, known, "is not known in a link"))
+        return false;
     const json_t *between = json_object_get(object, "between"), *name = json_object_get(object, "name");
     bool both = between != NULL;
     if (both && (!json_is_array(between) || json_array_size(between) != 2))
@@ -140,18 +148,10 @@ static bool read_switches(struct reading *reading, const json_t *object)
 
 static bool read_all(struct reading *reading, const json_t *object)
 {
-    static const char *const known[] = {"hosts", "switches", "latency", "bandwidth", "links", "name"};
+    static const char *const known[] = {"hosts", "switches", "latency", "bandwidth", "links", "name", NULL};
     const json_t *hosts = json_object_get(object, "hosts"), *links = json_object_get(object, "links");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
-        size_t i = 0;
-        while (i < sizeof known / sizeof known[0] && strcmp(known[i], key) != 0)
-            i++;
-        if (i == sizeof known / sizeof known[0])
-            return complain(reading, key, "is not known here");
-    }
+    if (!check_keys(reading, object, known, "is not known here"))
+        return false;
     if (!json_is_integer(hosts) || json_integer_value(hosts) < 1 || json_integer_value(hosts) > MOTET_SIMULATE_NODES)
         return complain(reading, "hosts", "must be a whole number from 1 to 8192");
     reading->topology->hosts = (int)json_integer_value(hosts);
