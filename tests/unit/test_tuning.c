@@ -155,6 +155,20 @@ static void test_table_cut_anywhere_is_refused(void **state)
 
 /* ---- The choice ---- */
 
+/* On one host of the table's machine. */
+static struct motet_tune_world four_ranks(const struct motet_tuning *tuning)
+{
+    static const int one_host[] = {0, 4};
+    return (struct motet_tune_world){.nranks = 4,
+                                     .nhosts = 1,
+                                     .host_first = one_host,
+                                     .ncpus = 4,
+                                     .local_ranks = 4,
+                                     .lane_bytes = 1 << 20,
+                                     .machines = MACHINE,
+                                     .tuning = tuning};
+}
+
 static const char *choose(const struct motet_tune_world *world, size_t bytes, motetDataType_t dtype)
 {
     struct motet_tuner *tuner = NULL;
@@ -168,17 +182,9 @@ static const char *choose(const struct motet_tune_world *world, size_t bytes, mo
 
 static void body_choice(void)
 {
-    static const int one_host[] = {0, 4};
     struct motet_tuning tuning;
     CHILD_CHECK(motet_tuning_parse("FILE", table, strlen(table), &tuning) == motetSuccess);
-    struct motet_tune_world world = {.nranks = 4,
-                                     .nhosts = 1,
-                                     .host_first = one_host,
-                                     .ncpus = 4,
-                                     .local_ranks = 4,
-                                     .lane_bytes = 1 << 20,
-                                     .machines = MACHINE,
-                                     .tuning = &tuning};
+    struct motet_tune_world world = four_ranks(&tuning);
     CHILD_CHECK(strcmp(choose(&world, 1000, motetFloat32), "two_shot") == 0);
     /* A ring was measured to be fastest, but it adds in another order: integers only. */
     CHILD_CHECK(strcmp(choose(&world, 1000000, motetFloat32), "two_shot") == 0);
@@ -206,7 +212,6 @@ static void test_choice_goes_by_what_was_measured_within_one_order(void **state)
 
 static void body_candidates(void)
 {
-    static const int one_host[] = {0, 4};
     struct motet_tuning tuning;
     struct motet_tuner *tuner = NULL;
     struct motet_tune_candidate candidates[32];
@@ -214,14 +219,7 @@ static void body_candidates(void)
     int n, measured = 0;
     CHILD_CHECK(motet_settings_load() == motetSuccess);
     CHILD_CHECK(motet_tuning_parse("FILE", table, strlen(table), &tuning) == motetSuccess);
-    struct motet_tune_world world = {.nranks = 4,
-                                     .nhosts = 1,
-                                     .host_first = one_host,
-                                     .ncpus = 4,
-                                     .local_ranks = 4,
-                                     .lane_bytes = 1 << 20,
-                                     .machines = MACHINE,
-                                     .tuning = &tuning};
+    struct motet_tune_world world = four_ranks(&tuning);
     CHILD_CHECK(motet_tuner_create(&world, &tuner) == motetSuccess);
     CHILD_CHECK(motet_tune_candidates(tuner, &request, candidates, 32, &n) == motetSuccess);
     for (int i = 0; i < n; i++) {
