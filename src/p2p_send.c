@@ -62,12 +62,15 @@ static void describe(motetComm_t comm, const struct motet_transfer *message, str
         motet_copy_line(header->inside, message->buf, message->bytes);
 }
 
-static void put(motetComm_t comm, const struct motet_transfer *message, size_t at, const void *bytes, size_t len)
+/* Writes the next n bytes of payload at `position` of a ring that the peer maps. */
+static void put(motetComm_t comm, const struct motet_transfer *message, uint64_t position, size_t n)
 {
+    char *to = comm->region + motet_ring_at(comm, message->peer, position);
+    const char *from = (const char *)message->buf + message->moved;
     if (message->past_cache)
-        motet_copy_past_cache(comm->region + at, bytes, len);
+        motet_copy_past_cache(to, from, n);
     else
-        motet_copy_shared(comm->region + at, bytes, len);
+        motet_copy_shared(to, from, n);
 }
 
 /* To a peer that maps the ring: the first piece of payload, then the header in front of it, then its stamp. */
@@ -86,7 +89,7 @@ static bool begin_mapped(motetComm_t comm, struct motet_transfer *message)
         message->past_cache = !direct && motet_bypass_message(comm, message->peer, n);
         header->flags |= message->past_cache ? MOTET_RING_PAST_CACHE : 0;
         n = direct ? 0 : next_piece(comm, n, behind, free_bytes - sizeof(struct motet_ring_header));
-        put(comm, message, motet_ring_at(comm, message->peer, behind), message->buf, n);
+        put(comm, message, behind, n);
         behind += motet_ring_lines(n);
         header->there = (uint16_t)(motet_ring_lines(n) / MOTET_LINE);
     }
@@ -112,38 +115,34 @@ static bool begin_streamed(motetComm_t comm, struct motet_transfer *message)
 }
 
 /* More payload: the next n bytes. False: a stream had no room. */
-static bool add_mapped(motetComm_t comm, struct motet_transfer *message, uint64_t n)
+static bool add(motetComm_t comm, const struct motet_transfer *message, uint64_t n)
 {
     struct motet_pair *pair = &comm->pairs[message->peer];
-    put(comm, message, motet_ring_at(comm, message->peer, pair->sent), (const char *)message->buf + message->moved, n);
+    if (!comm->peers[message->peer].mapped)
+        return stream_write(comm, message->peer, (const char *)message->buf + message->moved, n);
+    put(comm, message, pair->sent, n);
     pair->sent += motet_ring_lines(n);
     motet_ring_show_written(comm, message->peer);
     return true;
-}
-
-static bool add_streamed(motetComm_t comm, struct motet_transfer *message, uint64_t n)
-{
-    return stream_write(comm, message->peer, (const char *)message->buf + message->moved, n);
 }
 
 /* The ring wraps at line borders, so a header never does; payload is cut at the end of the ring. Returns whether all is sent. */
 bool motet_ring_send(motetComm_t comm, struct motet_transfer *message, bool *moved)
 {
     const struct motet_pair *pair = &comm->pairs[message->peer];
-    bool mapped = comm->peers[message->peer].mapped;
     if (message->wait_until)
         return (int64_t)(atomic_load_explicit(&motet_ring_head_of(comm, message->peer, comm->position)->taken,
                                               memory_order_acquire) -
                          message->wait_until) >= 0;
     if (!message->begun) {
-        if (!(mapped ? begin_mapped(comm, message) : begin_streamed(comm, message)))
+        if (!(comm->peers[message->peer].mapped ? begin_mapped(comm, message) : begin_streamed(comm, message)))
             return false;
         message->begun = *moved = true;
     }
     while (message->moved < message->bytes && !message->wait_until) {
         uint64_t left = message->bytes - message->moved;
         uint64_t n = next_piece(comm, left, pair->sent, motet_ring_room(comm, message->peer, motet_ring_lines(left)));
-        if (n == 0 || !(mapped ? add_mapped(comm, message, n) : add_streamed(comm, message, n)))
+        if (n == 0 || !add(comm, message, n))
             return false;
         message->moved += n;
         *moved = true;

@@ -194,9 +194,10 @@ static void leave_schedule(struct motet_op *op)
 
 static motetResult_t start(struct motet_op *op)
 {
-    if (!op->unlisted)
+    if (op->unlisted)
+        op->started = true;
+    else
         leave_schedule(op);
-    op->started = true;
     op->comm->queued_ns = op->queued_ns;
     if (op->call)
         return motet_engine_start(op->comm, op->call, &op->run);
