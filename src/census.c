@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "base/machine.h"
+#include "base/hash.h"
 
 static double least(double a, double b)
 {
@@ -28,13 +28,13 @@ static uint64_t identity(const struct motet_speeds *const of[], int n)
             before++;
         if (before < i)
             continue;
-        sum += motet_machine_hash(MOTET_MACHINE_HASH_SEED, &of[i]->machine, sizeof(of[i]->machine)) | 1;
+        sum += motet_hash_bytes(MOTET_HASH_SEED, &of[i]->machine, sizeof(of[i]->machine)) | 1;
         kinds++;
     }
     if (kinds == 1)
         return sum;
     /* The first one went in plainly: in its place its hash, so that none is first. */
-    return sum - of[0]->machine + (motet_machine_hash(MOTET_MACHINE_HASH_SEED, &of[0]->machine, sizeof(of[0]->machine)) | 1);
+    return sum - of[0]->machine + (motet_hash_bytes(MOTET_HASH_SEED, &of[0]->machine, sizeof(of[0]->machine)) | 1);
 }
 
 void motet_census(const struct motet_speeds *const of[], int n, struct motet_speeds *speeds)

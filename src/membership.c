@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "council.h"
@@ -337,9 +338,9 @@ static motetResult_t claim_survival(struct derivation *d, const void *context)
 motetResult_t motet_comm_shrink(motetComm_t parent, const int *excluded, int nexcluded, motetComm_t child)
 {
     struct derivation d = {.parent = parent, .child = child, .name = "CommShrink"};
-    struct exclusion mine = {.hash = 14695981039346656037ull, .count = nexcluded};
+    struct exclusion mine = {.hash = MOTET_HASH_SEED, .count = nexcluded};
     for (int i = 0; i < nexcluded; i++) {
-        mine.hash = (mine.hash ^ (uint64_t)excluded[i]) * 1099511628211ull; /* FNV-1a, a rank at a time */
+        mine.hash = motet_hash_add(mine.hash, (uint64_t)excluded[i]);
         if (i < LISTED)
             mine.first[i] = excluded[i];
     }

@@ -15,6 +15,7 @@
 #include "base/cache.h"
 #include "base/cpus.h"
 #include "base/descriptor.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/json_reader.h"
 #include "base/log.h"
@@ -65,7 +66,7 @@ static bool find_file(char *path, size_t len)
     struct motet_cpus cpus = motet_cpus_allowed();
     uint64_t hash = motet_machine_fingerprint();
     if (motet_cpus_count(&cpus) > 1) /* one CPU: bound by a launcher, the whole host is meant */
-        hash = motet_machine_hash(hash, &cpus, sizeof(cpus));
+        hash = motet_hash_bytes(hash, &cpus, sizeof(cpus));
     snprintf(name, sizeof(name), "speeds-%016llx.json", (unsigned long long)hash);
     return motet_cache_path(name, path, len);
 }

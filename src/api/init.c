@@ -6,6 +6,7 @@
 #include "api/check.h"
 #include "api/creation.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/settings.h"
 #include "group.h"
 
@@ -152,11 +153,9 @@ motetResult_t motetCommShrink(motetComm_t comm, int *excludeRanksList, int exclu
 /* The number under which the members meet: FNV-1a of the tag and the list. */
 static uint64_t subject_of(const char *tag, const int *ranks, int nranks)
 {
-    uint64_t hash = 14695981039346656037ull;
-    for (const char *c = tag; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 1099511628211ull;
+    uint64_t hash = motet_hash_bytes(MOTET_HASH_SEED, tag, strlen(tag));
     for (int i = 0; i < nranks; i++)
-        hash = (hash ^ ((uint64_t)ranks[i] + 256)) * 1099511628211ull;
+        hash = motet_hash_add(hash, (uint64_t)ranks[i] + 256); /* what no byte of the tag is */
     return hash ? hash : 1;
 }
 

@@ -19,18 +19,6 @@ struct hierarchy {
     char mount[PATH_MAX], mounted_group[PATH_MAX], group[PATH_MAX];
 };
 
-/* The first line of a file into buf, without its newline; false if there is none. */
-static bool first_line(const char *path, char *buf, size_t size)
-{
-    FILE *file = motet_descriptor_read(path);
-    bool found = file && fgets(buf, (int)size, file);
-    if (file)
-        fclose(file);
-    if (found)
-        buf[strcspn(buf, "\n")] = '\0';
-    return found;
-}
-
 static bool list_has(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -102,15 +90,15 @@ static int group_limit(bool is_v2, const char *folder)
     long long quota, period;
     if (is_v2) {
         snprintf(path, sizeof(path), "%s/cpu.max", folder);
-        if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld %lld", &quota, &period) != 2)
+        if (!motet_descriptor_read_line(path, line, sizeof(line)) || sscanf(line, "%lld %lld", &quota, &period) != 2)
             return 0;
         return whole_cpus(quota, period);
     }
     snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
-    if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld", &quota) != 1)
+    if (!motet_descriptor_read_line(path, line, sizeof(line)) || sscanf(line, "%lld", &quota) != 1)
         return 0;
     snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
-    if (!first_line(path, line, sizeof(line)) || sscanf(line, "%lld", &period) != 1)
+    if (!motet_descriptor_read_line(path, line, sizeof(line)) || sscanf(line, "%lld", &period) != 1)
         return 0;
     return whole_cpus(quota, period);
 }

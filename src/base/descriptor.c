@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +41,16 @@ FILE *motet_descriptor_read(const char *path)
     if (!file && fd >= 0)
         close(fd);
     return file;
+}
+
+bool motet_descriptor_read_line(const char *path, char *line, size_t size)
+{
+    FILE *file = motet_descriptor_read(path);
+    bool found = file && fgets(line, (int)size, file);
+    if (file)
+        fclose(file);
+    line[found ? strcspn(line, "\n") : 0] = '\0';
+    return found;
 }
 
 DIR *motet_descriptor_list(const char *path)

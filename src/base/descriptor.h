@@ -6,6 +6,7 @@
 #define MOTET_BASE_DESCRIPTOR_H
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Every descriptor passes here, on the line that opens it. One of 0 to 2 is closed and comes back as a higher one, with close-on-exec; -1 and
@@ -15,6 +16,9 @@ int motet_descriptor_lift(int fd);
 /* fopen for reading and opendir, with a lifted descriptor. NULL and errno: not possible. */
 FILE *motet_descriptor_read(const char *path);
 DIR *motet_descriptor_list(const char *path);
+
+/* The first line of a small file into line, without its newline; false and "": there is none. */
+bool motet_descriptor_read_line(const char *path, char *line, size_t size);
 
 /* Writes all of it, 0 or an errno. A reader that went away and a limit of file sizes raise no signal; a descriptor that does not block and takes
  * nothing costs a tenth of a second. */

@@ -19,6 +19,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/text.h"
 
@@ -233,9 +234,7 @@ void motet_log_set_rank(int rank)
 /* Whether this warning was said within the window. *swallowed: how often it was kept back before, to be said with it now. */
 static bool said_lately(const char *text, unsigned *swallowed)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)(thread_rank + 1), now = motet_now_ns();
-    for (const char *at = text; *at; at++)
-        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    uint64_t hash = motet_hash_bytes(MOTET_HASH_SEED ^ (uint64_t)(thread_rank + 1), text, strlen(text)), now = motet_now_ns();
 
     struct warning *place = &warnings[0];
     for (size_t i = 0; i < REMEMBERED_WARNINGS; i++) {

@@ -8,32 +8,12 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/hash.h"
 
 #define CACHES 8
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char text[400];
-
-uint64_t motet_machine_hash(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/* The first line of a file without its end; "" if there is none. */
-static void read_line(const char *path, char *line, size_t len)
-{
-    FILE *file = motet_descriptor_read(path);
-    line[0] = '\0';
-    if (!file)
-        return;
-    if (!fgets(line, (int)len, file))
-        line[0] = '\0';
-    fclose(file);
-    line[strcspn(line, "\n")] = '\0';
-}
 
 /* Model of the processor: as x86 says it, or the numbers that arm64 gives instead. */
 static void read_model(char *model, size_t len)
@@ -62,7 +42,7 @@ static void describe(void)
     for (int i = 0; i < CACHES; i++) {
         char path[80], size[16];
         snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        read_line(path, size, sizeof(size));
+        (void)motet_descriptor_read_line(path, size, sizeof(size));
         size_t used = strlen(caches);
         if (size[0])
             snprintf(caches + used, sizeof(caches) - used, " %s", size);
@@ -81,6 +61,6 @@ const char *motet_machine_text(void)
 
 uint64_t motet_machine_fingerprint(void)
 {
-    uint64_t hash = motet_machine_hash(MOTET_MACHINE_HASH_SEED, motet_machine_text(), strlen(motet_machine_text()));
+    uint64_t hash = motet_hash_bytes(MOTET_HASH_SEED, motet_machine_text(), strlen(motet_machine_text()));
     return hash ? hash : 1;
 }

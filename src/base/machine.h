@@ -6,11 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MOTET_MACHINE_HASH_SEED UINT64_C(0xcbf29ce484222325)
-
-/* Adds bytes to a hash (FNV-1a). The same on every machine. */
-uint64_t motet_machine_hash(uint64_t hash, const void *bytes, size_t len);
-
 /* "AMD EPYC; 2 CPUs; caches 32K 512K 32M; Linux 6.1.0; x86_64": as much as decides speed. Never NULL; cached. Any thread. */
 const char *motet_machine_text(void);
 

@@ -17,6 +17,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -60,24 +61,10 @@ motetResult_t motet_random(void *buf, size_t len)
 /* FNV-1a with a final mix, so that names that differ in the last letter differ in all bits. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    hash = motet_hash_bytes(hash, text, strlen(text));
     hash ^= hash >> 32;
     hash *= 0xd6e8feb86659fd93u;
     return hash ^ hash >> 32;
-}
-
-/* Reads the first line of a small file of the kernel; "" if it cannot be read. */
-static void read_line(const char *path, char *buf, size_t size)
-{
-    ssize_t got = -1;
-    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC));
-    if (fd >= 0) {
-        got = read(fd, buf, size - 1);
-        close(fd);
-    }
-    buf[got > 0 ? got : 0] = '\0';
-    buf[strcspn(buf, "\n")] = '\0';
 }
 
 /* A boot id differs between machines and reboots, a host name between containers of one machine: cloned machines that woke
@@ -87,7 +74,7 @@ static void find_identity(void)
     char boot_id[64];
     if (gethostname(host_name, sizeof(host_name) - 1) != 0 || !host_name[0])
         strcpy(host_name, "localhost");
-    read_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
+    (void)motet_descriptor_read_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
     const char *chosen = getenv("MOTET_HOSTID");
     host_id = chosen && chosen[0] ? hash_text(1, chosen) : hash_text(hash_text(2, boot_id), host_name);
     host_name[strcspn(host_name, ".")] = '\0';

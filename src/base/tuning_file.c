@@ -13,7 +13,7 @@
 
 #include "base/cache.h"
 #include "base/descriptor.h"
-#include "base/machine.h"
+#include "base/hash.h"
 #include "base/settings.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -68,7 +68,7 @@ static void load(void)
     int error = read_all(file.name, &file.text, &file.len);
     file.error = file.is_named ? error : 0;
     if (file.text)
-        file.digest = motet_machine_hash(MOTET_MACHINE_HASH_SEED, file.text, file.len);
+        file.digest = motet_hash_bytes(MOTET_HASH_SEED, file.text, file.len);
 }
 
 const struct motet_tuning_file *motet_tuning_file(void)

@@ -31,11 +31,7 @@ char *motet_sysfs_clean(char *text)
 
 static bool read_line(const char *path, char text[MOTET_SYSFS_TEXT_MAX])
 {
-    FILE *file = motet_descriptor_read(path);
-    bool got = file && fgets(text, MOTET_SYSFS_TEXT_MAX, file);
-    if (file)
-        fclose(file);
-    if (!got)
+    if (!motet_descriptor_read_line(path, text, MOTET_SYSFS_TEXT_MAX))
         return false;
     size_t len = strlen(text);
     while (len > 0 && strchr(" \t\r\n", text[len - 1]))
