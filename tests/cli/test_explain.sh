@@ -1,24 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet explain from outside: the numbers that books give, every form, and what is refused.
-checks=$(cd "$(dirname "$0")" && pwd)/check.sh
-build=$(cd "$1" && pwd) || exit 1
-motet=$build/bin/motet
-[ -x "$motet" ] || exit 77
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/command.sh"
 unset MOTET_ALGO MOTET_DETERMINISTIC
-. "$checks"
-
-run()
-{
-    wanted=$1
-    shift
-    expect "$wanted" timeout 60 "$motet" "$@" </dev/null
-}
-
-has() { grep -qE -- "$1" "$2"; }
 
 check "the default form" run 0 explain all_reduce 1M -n 8 --hosts 2
 check "marks the chosen one" has '^\* [a-z_]+ .* GB/s' out

@@ -1,23 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet plan from outside: the worked example, layouts, curves, measured steps, and what is refused.
-checks=$(cd "$(dirname "$0")" && pwd)/check.sh
-build=$(cd "$1" && pwd) || exit 1
-motet=$build/bin/motet
-[ -x "$motet" ] || exit 77
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-. "$checks"
-
-run()
-{
-    wanted=$1
-    shift
-    expect "$wanted" timeout 60 "$motet" "$@" </dev/null
-}
-
-has() { grep -qE -- "$1" "$2"; }
+. "$(dirname "$0")/command.sh"
 
 check "7 B in fp16 on 4 devices" run 0 plan --params 7B -n 4 --link 32GB/s --compute 0.3
 check "has 14 GB of gradients" has '14 GB \(13\.04 GiB\)' out

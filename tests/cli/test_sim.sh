@@ -1,15 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet sim from outside: numbers of books, every network and plant, files, and what is refused.
-checks=$(cd "$(dirname "$0")" && pwd)/check.sh
-build=$(cd "$1" && pwd) || exit 1
-motet=$build/bin/motet
-[ -x "$motet" ] || exit 77
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/command.sh"
 unset MOTET_ALGO MOTET_DETERMINISTIC MOTET_BUFFSIZE MOTET_NCHANNELS
-. "$checks"
 
 run()
 {
@@ -17,8 +10,6 @@ run()
     shift
     expect "$wanted" timeout 60 "$motet" sim "$@" </dev/null
 }
-
-has() { grep -qE -- "$1" "$2"; }
 
 textbook="--ideal --whole --tile all --latency 5us --bandwidth 10GB/s --op max"
 # shellcheck disable=SC2086

@@ -1,25 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet topo from outside: this machine, a planted one, ranks that run and ranks that do not, XML there and back, clouds' files, explain.
-checks=$(cd "$(dirname "$0")" && pwd)/check.sh
 plant=$(cd "$(dirname "$0")" && pwd)/plant_machine.sh
-build=$(cd "$1" && pwd) || exit 1
-motet=$build/bin/motet
-[ -x "$motet" ] || exit 77
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/command.sh"
 unset MOTET_TOPO_FILE MOTET_TOPO_DUMP_FILE
-. "$checks"
-
-run()
-{
-    wanted=$1
-    shift
-    expect "$wanted" timeout 60 "$motet" "$@" </dev/null
-}
-
-has() { grep -qE -- "$1" "$2"; }
 
 # path A B WORD: a cell of the matrix in `out`.
 path()

@@ -1,15 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # motet tune: what it writes, what the library makes of it, what it refuses.
-build=$(cd "$1" && pwd) || exit 1
-here=$(cd "$(dirname "$0")" && pwd)
-motet=$build/bin/motet
-[ -x "$motet" ] || exit 77
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-. "$here/check.sh"
+. "$(dirname "$0")/command.sh"
 export MOTET_CACHE_DIR="$work/cache"
-cd "$work" || exit 1
 
 short="--budget 300ms -b 8 -e 1K -f 128"
 check "measures a job of two ranks" expect 0 "$motet" tune -n 2 $short -c all_reduce -o table.json
