@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +53,47 @@ bool motet_descriptor_read_line(const char *path, char *line, size_t size)
         fclose(file);
     line[found ? strcspn(line, "\n") : 0] = '\0';
     return found;
+}
+
+/* As much as there is, one byte more than allowed at most. */
+static int read_all(int fd, size_t most, char *text, size_t *len)
+{
+    for (ssize_t got = 1; got != 0 && *len <= most;) {
+        got = read(fd, text + *len, most + 1 - *len);
+        if (got < 0 && errno != EINTR)
+            return errno;
+        *len += got > 0 ? (size_t)got : 0;
+    }
+    return *len > most ? EFBIG : 0;
+}
+
+int motet_descriptor_read_file(const char *path, size_t most, char **text, size_t *len)
+{
+    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)), error = 0;
+    struct stat about;
+    *text = NULL;
+    *len = 0;
+    if (fd < 0)
+        return errno;
+    if (fstat(fd, &about) != 0)
+        error = errno;
+    else if (!S_ISREG(about.st_mode))
+        error = S_ISDIR(about.st_mode) ? EISDIR : EINVAL;
+    else if ((uint64_t)about.st_size > most)
+        error = EFBIG;
+    else if (!(*text = malloc(most + 1)))
+        error = ENOMEM;
+    else
+        error = read_all(fd, most, *text, len);
+    close(fd);
+    if (error) {
+        free(*text);
+        *text = NULL;
+        return error;
+    }
+    char *fitted = realloc(*text, *len + 1);
+    *text = fitted ? fitted : *text;
+    return 0;
 }
 
 DIR *motet_descriptor_list(const char *path)

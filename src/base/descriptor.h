@@ -20,6 +20,10 @@ DIR *motet_descriptor_list(const char *path);
 /* The first line of a small file into line, without its newline; false and "": there is none. */
 bool motet_descriptor_read_line(const char *path, char *line, size_t size);
 
+/* A whole file, malloced, not ended by a NUL: 0 or an errno. Regular files only, for a pipe would block: EISDIR or EINVAL for others, EFBIG
+ * beyond `most` bytes. */
+int motet_descriptor_read_file(const char *path, size_t most, char **text, size_t *len);
+
 /* Writes all of it, 0 or an errno. A reader that went away and a limit of file sizes raise no signal; a descriptor that does not block and takes
  * nothing costs a tenth of a second. */
 int motet_descriptor_write(int fd, const void *bytes, size_t len);

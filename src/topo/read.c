@@ -2,12 +2,9 @@
  * Reading a topology with expat. The text is not trusted: its size, depth, elements, attributes and values are bounded, document types (and
  * with them entities) are refused, and the first thing that is wrong ends it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -142,53 +139,32 @@ motetResult_t motet_topo_parse(const char *name, const char *text, size_t len, s
 
 /* ---- Files ---- */
 
-/* As much as there is, one byte more than allowed at most. */
-static ssize_t read_all(int fd, char *text)
+static motetResult_t complain_of_file(const char *name, int error)
 {
-    size_t len = 0;
-    for (ssize_t got = 1; got > 0 && len <= FILE_MOST;) {
-        got = read(fd, text + len, FILE_MOST + 1 - len);
-        if (got < 0 && errno != EINTR)
-            return -1;
-        len += got > 0 ? (size_t)got : 0;
-        got = got < 0 ? 1 : got;
-    }
-    return (ssize_t)len;
-}
-
-/* A pipe without a writer must not hold up anybody: only files are read. */
-static motetResult_t load(const char *name, int fd, struct motetTopo **topo)
-{
-    struct stat about;
-    if (fstat(fd, &about) != 0)
-        return motet_fail_quiet(motetInvalidArgument, "%s: %s", name, strerror(errno));
-    if (!S_ISREG(about.st_mode))
+    if (error == EISDIR || error == EINVAL)
         return motet_fail_quiet(motetInvalidArgument, "%s: not a file but a %s", name,
-                                S_ISDIR(about.st_mode) ? "folder" : "device or pipe");
-    if (about.st_size > (off_t)FILE_MOST)
+                                error == EISDIR ? "folder" : "device or pipe");
+    if (error == EFBIG)
         return motet_fail_quiet(motetInvalidArgument, "%s: more than %zu MB", name, FILE_MOST >> 20);
-    char *text = malloc(FILE_MOST + 1);
-    ssize_t len = text ? read_all(fd, text) : 0;
-    motetResult_t result = !text     ? motet_fail_quiet(motetSystemError, "%s: out of memory", name)
-                           : len < 0 ? motet_fail_quiet(motetInvalidArgument, "%s: %s", name, strerror(errno))
-                                     : motet_topo_parse(name, text, (size_t)len, topo);
-    free(text);
-    return result;
+    if (error == ENOMEM)
+        return motet_fail_quiet(motetSystemError, "%s: out of memory", name);
+    return motet_fail_quiet(motetInvalidArgument, "%s: %s", name, strerror(error));
 }
 
 motetResult_t motet_topo_read(const char *file, struct motetTopo **topo)
 {
-    char name[4200];
+    char name[4200], *text;
+    size_t len;
     const char *path = file ? file : motet_setting_string(MOTET_SET_TOPO_FILE);
     *topo = NULL;
     snprintf(name, sizeof name, "%s%.4096s", file ? "" : "MOTET_TOPO_FILE: ", path);
     if (!path[0])
         return motet_fail_quiet(motetInvalidArgument, "MOTET_TOPO_FILE is not set");
-    int fd = motet_descriptor_lift(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (fd < 0)
-        return motet_fail_quiet(motetInvalidArgument, "%s: %s", name, strerror(errno));
-    motetResult_t result = load(name, fd, topo);
-    close(fd);
+    int error = motet_descriptor_read_file(path, FILE_MOST, &text, &len);
+    if (error)
+        return complain_of_file(name, error);
+    motetResult_t result = motet_topo_parse(name, text, len, topo);
+    free(text);
     return result;
 }
 
