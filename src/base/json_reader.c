@@ -2,6 +2,8 @@
  * The JSON reader. It never looks beyond `end`, and keeps nothing of the text but the path to the element at hand. */
 #include "base/json_reader.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,32 +181,14 @@ static size_t number_length(const char *text)
     return at;
 }
 
-/* Does not depend on the locale: the digits are scaled by hand. Fifteen digits are exact, more are cut. */
-static double number_of(const char *text, size_t len)
+/* strtod of the C locale, whatever the program's own is. */
+static double number_of(const char *text)
 {
-    double value = 0;
-    long exponent = 0;
-    int seen = 0;
-    bool behind_point = false;
-    size_t i = text[0] == '-';
-    for (; i < len && text[i] != 'e' && text[i] != 'E'; i++) {
-        if (text[i] == '.') {
-            behind_point = true;
-            continue;
-        }
-        bool counts = seen < 17;
-        seen += counts && (seen > 0 || text[i] != '0');
-        value = counts ? value * 10 + (text[i] - '0') : value;
-        exponent += counts ? -behind_point : !behind_point;
-    }
-    if (i < len)
-        exponent += strtol(text + i + 1, NULL, 10);
-    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
-    double scale = 1;
-    for (long k = exponent < 0 ? -exponent : exponent; k > 0; k--)
-        scale *= 10;
-    value = exponent < 0 ? value / scale : value * scale;
-    return text[0] == '-' ? -value : value;
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = c ? strtod_l(text, NULL, c) : HUGE_VAL;
+    if (c)
+        freelocale(c);
+    return value;
 }
 
 bool motet_json_read_number(struct motet_json_reader *reader, double *value)
@@ -218,7 +202,10 @@ bool motet_json_read_number(struct motet_json_reader *reader, double *value)
     size_t len = number_length(text);
     if (len == 0 || len == NUMBER_MOST)
         return motet_json_reader_fail(reader, len ? "a number has too many digits" : "a number is expected");
-    *value = number_of(text, len);
+    text[len] = '\0';
+    *value = number_of(text);
+    if (!isfinite(*value))
+        return motet_json_reader_fail(reader, "a number is too large");
     reader->at += len;
     return true;
 }
