@@ -193,9 +193,9 @@ static uint64_t after_ms(int ms)
     return motet_now_ns() + (uint64_t)ms * 1000000;
 }
 
-static bool measure(struct known *known)
+static bool measure(struct known *known, int patience)
 {
-    double round_trip_ns = motet_measurement_probe(after_ms(PROBE_MS));
+    double round_trip_ns = motet_measurement_probe(after_ms(patience * PROBE_MS));
     struct motet_speeds speeds = {0};
     if (round_trip_ns <= 0)
         return false;
@@ -203,7 +203,7 @@ static bool measure(struct known *known)
     known->probed_s = (int64_t)time(NULL);
     if (known->at[known->distance].is_measured)
         return true;
-    if (!motet_measurement_run(after_ms(MEASURE_MS), &speeds))
+    if (!motet_measurement_run(after_ms(patience * MEASURE_MS), &speeds))
         return false;
     known->distance = (int)speeds.distance; /* it may have moved meanwhile */
     known->at[speeds.distance] = speeds;
@@ -227,7 +227,7 @@ static int take_lock(const char *path)
     return fd;
 }
 
-static void find_out(struct motet_speeds *speeds)
+static void find_out(struct motet_speeds *speeds, int patience)
 {
     char path[4096];
     struct known known;
@@ -238,7 +238,7 @@ static void find_out(struct motet_speeds *speeds)
         int lock = take_lock(path);
         load(path, &known); /* another process may have been faster */
         if (lock >= 0 && !is_fresh(&known) && !has_just_failed(&known)) {
-            if (!measure(&known))
+            if (!measure(&known, patience))
                 known.failed_s = (int64_t)time(NULL);
             save(path, &known);
         }
@@ -251,9 +251,14 @@ static void find_out(struct motet_speeds *speeds)
 
 void motet_speeds_get(struct motet_speeds *speeds)
 {
+    motet_speeds_get_patiently(speeds, 1);
+}
+
+void motet_speeds_get_patiently(struct motet_speeds *speeds, int patience)
+{
     *speeds = (struct motet_speeds){0};
     if (motet_setting_int(MOTET_SET_MEASURE))
-        find_out(speeds);
+        find_out(speeds, patience);
     speeds->machine = motet_machine_fingerprint();
     speeds->tuning = motet_tuning_file()->digest;
     if (speeds->is_measured)

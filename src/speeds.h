@@ -11,4 +11,7 @@
  * measured in time. Takes 0.1 ms where others have just asked, at most 0.15 s in the worst case, once on a machine. Settings are loaded. */
 void motet_speeds_get(struct motet_speeds *speeds);
 
+/* The same, when a measurement may take so many times as long before the host counts as too busy. */
+void motet_speeds_get_patiently(struct motet_speeds *speeds, int patience);
+
 #endif

@@ -71,13 +71,13 @@ static bool find_file(char *path, size_t len)
     return found;
 }
 
-/* On a busy machine it may take several tries until a measurement is complete. */
+/* Also on a machine whose CPUs are all busy. */
 static void get_measured(struct motet_speeds *speeds)
 {
-    for (int tries = 0; tries < 400 && !speeds->is_measured; tries++) {
+    for (int tries = 0; tries < 10 && !speeds->is_measured; tries++) {
         if (tries > 0)
-            usleep(100000);
-        motet_speeds_get(speeds);
+            sleep(3); /* nobody tries again before */
+        motet_speeds_get_patiently(speeds, 50);
     }
 }
 
