@@ -295,16 +295,33 @@ def _groups(rank: int, size: int) -> None:
         dist.all_reduce(x, group=first)
         assert x.item() == 2
     threads, files = len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
-    groups = [dist.new_group(list(range(size))) for _ in range(20)]
-    for group in groups:
-        x = torch.ones(1)
+    groups = [dist.new_group(list(range(size))) for _ in range(200)]
+    for i, group in enumerate(groups):
+        x = torch.tensor([1.0 + i])
         dist.all_reduce(x, group=group)
-        assert x.item() == size
+        assert x.item() == size * (1 + i)
     assert len(os.listdir("/proc/self/task")) <= threads + 1 and len(os.listdir("/proc/self/fd")) <= files + 1
     for group in groups:
         dist.destroy_process_group(group)
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     assert backend.supports_splitting and dist.get_backend() == "motet"
+    assert len(os.listdir("/proc/self/task")) <= threads + 1 and len(os.listdir("/proc/self/fd")) <= files + 1
+    # Pairs, in the order of the list on every rank: whoever is in none of them goes on.
+    pairs = [(a, b) for a in range(size) for b in range(a)]
+    for pair in pairs:
+        group = dist.new_group(list(pair))
+        if rank in pair:
+            x = torch.tensor([1.0 + rank])
+            dist.all_reduce(x, group=group)
+            assert x.item() == 2 + sum(pair)
+            box = [{"from": pair[0]}] if rank == pair[0] else [None]
+            dist.broadcast_object_list(box, src=pair[0], group=group)
+            assert box[0] == {"from": pair[0]}
+            y = torch.full((3,), float(rank))
+            work = dist.isend(y, sum(pair) - rank, group=group)
+            dist.recv(z := torch.zeros(3), sum(pair) - rank, group=group)
+            work.wait()
+            assert (z == sum(pair) - rank).all()
 
 
 @inside
@@ -372,6 +389,18 @@ def _aborted(rank: int, size: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
+def _missing_in_group(rank: int, size: int, folder: str) -> str:
+    _init(rank, size, folder)
+    text = ""
+    if rank != 1:
+        with pytest.raises(dist.DistBackendError) as caught:
+            dist.new_group(list(range(size)), timeout=timedelta(seconds=2))
+        text = str(caught.value)
+    dist.barrier()
+    dist.destroy_process_group()
+    return text
+
+
 def _missing(rank: int, size: int, folder: str) -> str:
     if rank == size - 1:
         return ""
@@ -429,6 +458,11 @@ def test_mismatch_is_a_runtime_error_on_every_rank(kind: str, said: str) -> None
 def test_dead_rank_is_named() -> None:
     texts = ranks.of(3).run(_dead)
     assert texts[0] and texts[1] is None and texts[2]
+
+
+def test_rank_that_does_not_come_to_a_new_group_is_named() -> None:
+    texts = ranks.of(3).run(_missing_in_group)
+    assert all("from ranks: 1" in texts[rank] for rank in (0, 2)), texts
 
 
 def test_missing_rank_is_named_with_the_store() -> None:

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from . import compiling
 
@@ -99,8 +99,8 @@ class _Store:
         return bytes(self._store.get(key))
 
 
-def _communicators(options: Any, timeout_ms: int) -> Tuple[List[int], Any]:
-    """Three communicators over the group's store: see backend.cpp."""
+def _communicators(options: Any, timeout_ms: int) -> Tuple[int, int, Any]:
+    """Two communicators over the group's store, for what the program calls and for messages: see backend.cpp."""
     from .. import errors
     from .._library import Config, lib
     from ..communicator import _callbacks
@@ -110,23 +110,22 @@ def _communicators(options: Any, timeout_ms: int) -> Tuple[List[int], Any]:
     name = str(options.group_id or "world").encode()[:40]
     limit = min(timeout_ms, 2**31 - 1)
     config = Config(commName=name, timeoutMs=limit, initTimeoutMs=limit)
-    comm, callbacks_comm, messages = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    comm, messages = ctypes.c_void_p(), ctypes.c_void_p()
     code = lib.motetCommInitStore(comm, options.group_size, ctypes.byref(callbacks), options.group_rank, ctypes.byref(config))
-    for lane, handle in ((b" callbacks", callbacks_comm), (b" messages", messages)):
-        if code == errors.SUCCESS:
-            config = Config(commName=name + lane, timeoutMs=limit, initTimeoutMs=limit)
-            code = lib.motetCommSplit(comm, 0, options.group_rank, handle, ctypes.byref(config))
+    if code == errors.SUCCESS:
+        config = Config(commName=name + b" messages", timeoutMs=limit, initTimeoutMs=limit)
+        code = lib.motetCommSplit(comm, 0, options.group_rank, messages, ctypes.byref(config))
     if code != errors.SUCCESS:
         import torch.distributed as dist
 
         error = errors.make(code, "init_process_group", options.group_rank)
-        for handle in (messages, callbacks_comm, comm):
+        for handle in (messages, comm):
             lib.motetCommAbort(handle)
         kind = getattr(dist, "DistBackendError", RuntimeError)
         raise kind(f"motet: rank {options.group_rank} of {options.group_size}, group {name.decode()}, {_where(options.store)}: {error}") from (
             caught[0] if caught else error
         )
-    return [handle.value or 0 for handle in (comm, callbacks_comm, messages)], callbacks
+    return comm.value or 0, messages.value or 0, callbacks
 
 
 def _where(store: Any) -> str:
@@ -148,10 +147,26 @@ def _create(options: Any, pg_options: Any) -> Any:
             f"motet has no backend for torch {torch.__version__} (there is one for each minor version): compile it with 'python -m motet.torch build'"
         )
     timeout_ms = int(options.timeout.total_seconds() * 1000)
-    comms, _callbacks = _communicators(options, timeout_ms)
+    name = str(options.group_id or "world")
     carrier = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
-    torch.ops.motet.attach(carrier.boxed(), comms, timeout_ms, str(options.group_id or "world"))
+    if not _attach_to_world(carrier, options, timeout_ms, name):
+        comm, messages, _callbacks = _communicators(options, timeout_ms)
+        torch.ops.motet.attach(carrier.boxed(), comm, messages, timeout_ms, name)
     return carrier._get_backend(torch.device("cpu"))
+
+
+def _attach_to_world(carrier: Any, options: Any, timeout_ms: int, name: str) -> bool:
+    """A group of some ranks is made from the communicators of all: its ranks need no store, no threads and no sockets. False: there are none."""
+    import torch
+    import torch.distributed as dist
+
+    ranks = list(options.global_ranks_in_group or ())
+    if not dist.is_initialized() or len(ranks) != options.group_size:
+        return False
+    world: Any = dist.group.WORLD
+    if torch.device("cpu") not in world._device_types:
+        return False
+    return bool(torch.ops.motet.attach_subset(carrier.boxed(), world.boxed(), ranks, timeout_ms, name))
 
 
 if "torch" in sys.modules and hasattr(sys.modules["torch"], "distributed"):

@@ -3,8 +3,8 @@
 // torch.ops.load_library, and knows nothing of Python: the operator motet::attach gives a process group its backend.
 //
 // Operations with asyncOp = false run on the caller's thread. The others run on a stream of their own, taken from a pool, so that each has
-// its own error; the communicator keeps them in order. A group has three communicators (lanes): for what the program calls, for what
-// callbacks of futures call, and for messages, which never wait for collectives.
+// its own error; the communicator keeps them in order. A group has three communicators (lanes): for what the program calls, for messages,
+// which never wait for collectives, and for what callbacks of futures call, made when the first of them calls something.
 // A Work is kept by its group until it is known to be complete, so that tensors live as long as motet reads and writes them.
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -635,15 +635,20 @@ struct SharedAllocator : c10::Allocator {
 #define SINCE_2_10
 #endif
 
+// What a group begins with.
+struct Comms {
+    motetComm_t program, messages;
+};
+
 class Group : public Backend {
   public:
-    Group(const std::array<motetComm_t, 3> &comms, int rank, int size, milliseconds timeout, const std::string &name)
+    Group(const Comms &comms, int rank, int size, milliseconds timeout, const std::string &name)
         : Backend(rank, size), timeout_(timeout), commTimeout_(timeout), name_(name)
     {
-        for (int lane : {PROGRAM, CALLBACKS, MESSAGES}) {
-            lanes_[lane].comm = comms[lane];
+        lanes_[PROGRAM].comm = comms.program;
+        lanes_[MESSAGES].comm = comms.messages;
+        for (int lane : {PROGRAM, CALLBACKS, MESSAGES})
             lanes_[lane].pending = std::make_shared<Pending>(lane == CALLBACKS);
-        }
         Streams::all().count(1);
         init();
     }
@@ -1046,11 +1051,27 @@ class Group : public Backend {
         return at::from_blob(memory, {size}, SharedAllocator::release, options.device(at::kCPU));
     }
 
+    // The communicators of a group of some of the ranks, made by those alone and beside what runs in this group.
+    Comms subset(const std::vector<int> &ranks, milliseconds timeout, const std::string &name)
+    {
+        Comms made{};
+        motetResult_t code = subsetOf(ranks, timeout, name, "", &made.program);
+        if (code == motetSuccess)
+            code = subsetOf(ranks, timeout, name, " messages", &made.messages);
+        if (code != motetSuccess) {
+            std::string text = sentence(code);
+            if (made.program)
+                motetCommAbort(made.program);
+            fail(code, "motet: group " + name + ": " + text);
+        }
+        return made;
+    }
+
   private:
     static constexpr int kMonitorTag = 0x7fffff01; // beyond tags of programs
     enum { PROGRAM, CALLBACKS, MESSAGES };
     struct Lane {
-        motetComm_t comm = nullptr;
+        std::atomic<motetComm_t> comm = nullptr;
         std::mutex call; // motet takes one call at a time per communicator
         std::shared_ptr<Pending> pending;
     };
@@ -1101,7 +1122,7 @@ class Group : public Backend {
         std::string text = sentence(code);
         for (Lane &other : lanes_) {
             motetResult_t theirs = motetSuccess;
-            if (code == motetInvalidArgument || &other == &lane || motetCommGetAsyncError(other.comm, &theirs) != motetSuccess)
+            if (code == motetInvalidArgument || &other == &lane || !other.comm || motetCommGetAsyncError(other.comm, &theirs) != motetSuccess)
                 continue;
             const char *reason = theirs != motetSuccess && theirs != motetInProgress ? motetGetLastError(other.comm) : "";
             if (*reason && !strstr(reason, "revoked"))
@@ -1242,25 +1263,36 @@ class Group : public Backend {
         return complete(Call{OpType::BROADCAST, "motet:broadcast", false, c10d::kUnsetTimeout}, tensors);
     }
 
-    // A group of some of the ranks, from both communicators.
+    // Other threads may be calling meanwhile; the lane for messages is always there.
+    motetResult_t subsetOf(const std::vector<int> &ranks, milliseconds timeout, const std::string &name, const char *suffix, motetComm_t *made)
+    {
+        std::string laneName = name.substr(0, 40) + suffix, tag = name + suffix;
+        motetConfig_t config = MOTET_CONFIG_INITIALIZER;
+        config.commName = laneName.c_str();
+        config.timeoutMs = config.initTimeoutMs = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
+        TORCH_CHECK(!ended_, "motet: group ", name_, " was ended");
+        return motetCommSubset(lanes_[MESSAGES].comm, ranks.data(), static_cast<int>(ranks.size()), tag.c_str(), made, &config);
+    }
+
+    // A group of some of the ranks, by a function that makes a communicator from one of this group's.
     template <class Function>
     Pointer<Backend> divided(milliseconds timeout, const std::string &name, size_t size, int rank, Function divide)
     {
         motetConfig_t config = MOTET_CONFIG_INITIALIZER;
         config.timeoutMs = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
-        std::array<motetComm_t, 3> made{};
-        std::scoped_lock lock(lanes_[PROGRAM].call, lanes_[CALLBACKS].call, lanes_[MESSAGES].call);
+        Comms made{};
+        std::scoped_lock lock(lanes_[PROGRAM].call, lanes_[MESSAGES].call);
         TORCH_CHECK(!ended_, "motet: group ", name_, " was ended");
-        for (int lane : {PROGRAM, CALLBACKS, MESSAGES}) {
-            motetResult_t code = divide(lanes_[lane].comm, &made[lane], &config);
-            if (code != motetSuccess) {
-                std::string text = sentence(code);
-                for (motetComm_t comm : made)
-                    motetCommAbort(comm);
-                fail(code, text);
-            }
+        motetResult_t code = divide(lanes_[PROGRAM].comm, &made.program, &config);
+        if (code == motetSuccess)
+            code = divide(lanes_[MESSAGES].comm, &made.messages, &config);
+        if (code != motetSuccess) {
+            std::string text = sentence(code);
+            if (made.program)
+                motetCommAbort(made.program);
+            fail(code, text);
         }
-        if (!made[PROGRAM])
+        if (!made.program)
             return nullptr;
         return c10::make_intrusive<Group>(made, rank, static_cast<int>(size), timeout, name);
     }
@@ -1272,13 +1304,15 @@ class Group : public Backend {
             return;
         if (!complete) {
             for (Lane &lane : lanes_)
-                motetCommRevoke(lane.comm, MOTET_REVOKE_DEFAULT);
+                if (lane.comm)
+                    motetCommRevoke(lane.comm, MOTET_REVOKE_DEFAULT);
             drain(Clock::now() + std::chrono::seconds(10));
         }
         for (Lane &lane : lanes_) {
             std::lock_guard<std::mutex> lock(lane.call);
-            complete ? motetCommDestroy(lane.comm) : motetCommAbort(lane.comm);
-            lane.comm = nullptr;
+            motetComm_t comm = lane.comm.exchange(nullptr);
+            if (comm)
+                complete ? motetCommDestroy(comm) : motetCommAbort(comm);
         }
         Streams::all().count(-1);
     }
@@ -1289,9 +1323,26 @@ class Group : public Backend {
     }
 
     // A communicator with its order of calls. What callbacks call has an order of its own: when they run differs from rank to rank.
-    motetComm_t comm() const { return lanes_[depth > 0].comm; }
+    motetComm_t comm()
+    {
+        return C10_LIKELY(depth == 0) ? lanes_[PROGRAM].comm.load(std::memory_order_relaxed) : callbacksComm();
+    }
+
+    motetComm_t callbacksComm()
+    {
+        std::lock_guard<std::mutex> lock(making_);
+        motetComm_t made = lanes_[CALLBACKS].comm;
+        if (!made) {
+            std::vector<int> all(size_);
+            std::iota(all.begin(), all.end(), 0);
+            check(subsetOf(all, commTimeout_, name_, " callbacks", &made));
+            lanes_[CALLBACKS].comm = made;
+        }
+        return made;
+    }
 
     std::array<Lane, 3> lanes_;
+    std::mutex making_; // the lane of callbacks
     std::atomic<milliseconds> timeout_;
     const milliseconds commTimeout_;
     const std::string name_;
@@ -1299,14 +1350,27 @@ class Group : public Backend {
     std::atomic<bool> ended_{false};
 };
 
-void attach(const Pointer<c10d::ProcessGroup> &group, std::vector<int64_t> comms, int64_t timeout_ms, std::string name)
+void setBackend(const Pointer<c10d::ProcessGroup> &group, const Comms &comms, int64_t timeout_ms, const std::string &name)
 {
-    TORCH_CHECK(comms.size() == 3, "motet: attach needs three communicators");
-    std::array<motetComm_t, 3> lanes;
-    for (size_t i = 0; i < lanes.size(); i++)
-        lanes[i] = reinterpret_cast<motetComm_t>(comms[i]);
-    auto backend = c10::make_intrusive<Group>(lanes, group->getRank(), group->getSize(), milliseconds(timeout_ms), name);
+    auto backend = c10::make_intrusive<Group>(comms, group->getRank(), group->getSize(), milliseconds(timeout_ms), name);
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
+}
+
+// Gives a process group its backend, over communicators that were made for it.
+void attach(const Pointer<c10d::ProcessGroup> &group, int64_t program, int64_t messages, int64_t timeout_ms, std::string name)
+{
+    setBackend(group, {reinterpret_cast<motetComm_t>(program), reinterpret_cast<motetComm_t>(messages)}, timeout_ms, name);
+}
+
+// The same for `ranks` of a group of all ranks, which all call this. False: that group is not motet's, here as on all of them.
+bool attachSubset(const Pointer<c10d::ProcessGroup> &group, const Pointer<c10d::ProcessGroup> &world, std::vector<int64_t> ranks,
+                  int64_t timeout_ms, std::string name)
+{
+    auto *whole = dynamic_cast<Group *>(world->getBackend(c10::DeviceType::CPU).get());
+    if (!whole)
+        return false;
+    setBackend(group, whole->subset({ranks.begin(), ranks.end()}, milliseconds(timeout_ms), name), timeout_ms, name);
+    return true;
 }
 
 } // namespace
@@ -1314,4 +1378,5 @@ void attach(const Pointer<c10d::ProcessGroup> &group, std::vector<int64_t> comms
 TORCH_LIBRARY_FRAGMENT(motet, library)
 {
     library.def("attach", attach);
+    library.def("attach_subset", attachSubset);
 }
