@@ -206,16 +206,7 @@ def _checkpoint(rank: int, size: int, folder: str) -> None:
 BODIES = [_ddp, _no_sync, _join, _unused, _hooks, _zero, _sharded, _tensor_parallel, _pipeline]
 
 
-# A hook whose callback calls the group again runs, now and then, on the caller's thread of one rank and on the callbacks' thread of
-# another, which then call on different communicators: a mismatch on both. Known, and not mended yet.
-UNSETTLED = pytest.mark.xfail(reason="PowerSGD's callbacks may meet on different communicators", strict=False)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [pytest.param(body, marks=[UNSETTLED] if body is _hooks else []) for body in BODIES],
-    ids=lambda body: body.__name__.replace("in_group", "").strip("_"),
-)
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__.replace("in_group", "").strip("_"))
 def test_training_equals_one_process(body: Any) -> None:
     ranks.of(2).run(body)
 

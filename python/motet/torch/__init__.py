@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, Optional, Tuple
 
-from . import compiling
+from . import callbacks, compiling
 
 _log = logging.getLogger("motet.torch")
 _state: Dict[str, Any] = {}
@@ -75,6 +75,7 @@ def _load() -> bool:
         if path:
             operators: Any = torch.ops
             operators.load_library(path)
+            callbacks.follow(path)
             _log.info("backend %s", path)
     return bool(_state["native"])
 

@@ -20,14 +20,6 @@
 
 #include "motet.h"
 
-// Of Python, if this process has one: all versions have these.
-extern "C" {
-int PyGILState_Check(void) __attribute__((weak));
-int PyGILState_Ensure(void) __attribute__((weak));
-void PyGILState_Release(int) __attribute__((weak));
-int Py_IsInitialized(void) __attribute__((weak));
-}
-
 namespace {
 
 using at::Tensor;
@@ -269,11 +261,17 @@ class Streams {
     int groups_ = 0;
 };
 
-// How deep the calling thread is in callbacks: 0 is the program itself.
+// How deep the calling thread is in callbacks: 0 is the program itself. A callback is one deeper than the code that attached it, whichever
+// thread runs it: torch runs it at once, on the thread that attaches it, when the future is complete already. The Python side sets this.
 thread_local int depth = 0;
 
-// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread: one thread for each group and depth, so that what
-// follows the works of one depth happens in one order on all ranks. It ends when it has had nothing to do for a while.
+// Calls of each depth have a communicator of their own, and their futures a thread of their own; those that are deeper share the last.
+constexpr int kDepths = 4;
+
+// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread: one thread for each group and depth. A future is
+// completed, and its callbacks run, before the next one of its depth is; so what they call has one order on all ranks if all callbacks of a
+// future, and of those made from it, are attached before the next call: by then either none of them ran, or the first ones ran to their
+// end and the others run where they are attached, before the next call. The thread ends when it has had nothing to do for a while.
 class Callbacks : public std::enable_shared_from_this<Callbacks> {
   public:
     explicit Callbacks(int deep) : depth_(deep) {}
@@ -286,11 +284,14 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
         serving_ = true;
         ready_.notify_one();
     }
-    bool isHere() const { return depth == depth_; }
+
+    // Whether the calling thread is the one that runs them: it cannot wait for itself.
+    bool isHere() const { return here == this; }
 
   private:
     void serve()
     {
+        here = this;
         depth = depth_;
         std::unique_lock<std::mutex> lock(mutex_);
         while (ready_.wait_for(lock, std::chrono::seconds(5), [this] { return !jobs_.empty(); })) {
@@ -303,12 +304,15 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
         }
         serving_ = false;
     }
+    static thread_local Callbacks *here;
     std::mutex mutex_;
     std::condition_variable ready_;
     std::deque<std::function<void()>> jobs_;
     const int depth_;
     bool serving_ = false;
 };
+
+thread_local Callbacks *Callbacks::here = nullptr;
 
 // ---- Work
 
@@ -507,12 +511,14 @@ class Running : public Work {
         pending_->callbacks->run([self = Pointer<Running>::reclaim_copy(this)] { self->keep(); });
     }
 
-    // The future that was asked for, also when all is over. It is completed by the callbacks' thread, so that callbacks run there on every
-    // rank. A caller that holds Python's lock has not attached them yet: that thread takes the lock first.
-    Pointer<c10::ivalue::Future> promise(Pointer<c10::ivalue::Future> future, std::unique_lock<std::mutex> &)
+    // The future that was asked for, also when all is over. It is completed by the callbacks' thread, after those before it.
+    Pointer<c10::ivalue::Future> promise(Pointer<c10::ivalue::Future> future, std::unique_lock<std::mutex> &lock)
     {
-        ofPython_ = ofPython_ || (PyGILState_Check && PyGILState_Ensure && Py_IsInitialized() && PyGILState_Check());
-        if (landed_)
+        if (pending_->callbacks->isHere()) {
+            arrived_.wait(lock, [this] { return landed_; });
+            settle(lock);
+            keepPromises(lock);
+        } else if (landed_)
             follow();
         return future;
     }
@@ -521,11 +527,6 @@ class Running : public Work {
     {
         std::unique_lock<std::mutex> lock(state_);
         settle(lock);
-        if (ofPython_) {
-            lock.unlock();
-            PyGILState_Release(PyGILState_Ensure()); // whoever asked for the future has let go
-            lock.lock();
-        }
         keepPromises(lock);
     }
 
@@ -597,7 +598,7 @@ class Running : public Work {
     milliseconds limit_{0};
     mutable std::mutex state_;
     std::condition_variable arrived_;
-    bool landed_ = false, settled_ = false, told_ = false, toldOutcome_ = false, ofPython_ = false;
+    bool landed_ = false, settled_ = false, told_ = false, toldOutcome_ = false;
     std::exception_ptr error_;
     Pointer<c10::ivalue::Future> future_, outcome_;
     Clock::time_point started_, ended_;
@@ -647,8 +648,8 @@ class Group : public Backend {
     {
         lanes_[PROGRAM].comm = comms.program;
         lanes_[MESSAGES].comm = comms.messages;
-        for (int lane : {PROGRAM, CALLBACKS, MESSAGES})
-            lanes_[lane].pending = std::make_shared<Pending>(lane == CALLBACKS);
+        for (int lane = PROGRAM; lane <= MESSAGES; lane++)
+            lanes_[lane].pending = std::make_shared<Pending>(lane == MESSAGES ? 0 : lane);
         Streams::all().count(1);
         init();
     }
@@ -1069,7 +1070,7 @@ class Group : public Backend {
 
   private:
     static constexpr int kMonitorTag = 0x7fffff01; // beyond tags of programs
-    enum { PROGRAM, CALLBACKS, MESSAGES };
+    enum { PROGRAM = 0, MESSAGES = kDepths }; // between them those of callbacks, by depth
     struct Lane {
         std::atomic<motetComm_t> comm = nullptr;
         std::mutex call; // motet takes one call at a time per communicator
@@ -1089,7 +1090,7 @@ class Group : public Backend {
         bool message = call.type == OpType::SEND || call.type == OpType::RECV || call.type == OpType::RECVANYSOURCE;
         milliseconds limit = call.timeout == c10d::kUnsetTimeout || call.timeout <= milliseconds(0) ? milliseconds(timeout_) : call.timeout;
         bool here = !call.async && limit == commTimeout_; // the communicator itself knows one limit
-        Lane &lane = message ? lanes_[MESSAGES] : lanes_[depth > 0];
+        Lane &lane = message ? lanes_[MESSAGES] : lanes_[laneHere()];
         Running::reap(*lane.pending);
         std::lock_guard<std::mutex> lock(lane.call);
         TORCH_CHECK(!ended_, "motet: group ", name_, " was ended");
@@ -1264,7 +1265,7 @@ class Group : public Backend {
     }
 
     // Other threads may be calling meanwhile; the lane for messages is always there.
-    motetResult_t subsetOf(const std::vector<int> &ranks, milliseconds timeout, const std::string &name, const char *suffix, motetComm_t *made)
+    motetResult_t subsetOf(const std::vector<int> &ranks, milliseconds timeout, const std::string &name, const std::string &suffix, motetComm_t *made)
     {
         std::string laneName = name.substr(0, 40) + suffix, tag = name + suffix;
         motetConfig_t config = MOTET_CONFIG_INITIALIZER;
@@ -1297,7 +1298,7 @@ class Group : public Backend {
         return c10::make_intrusive<Group>(made, rank, static_cast<int>(size), timeout, name);
     }
 
-    // Frees the communicators, once. Calls of other threads end first: revoking wakes them.
+    // Frees the communicators, once. Calls of other threads end first: revoking wakes them, and abort whoever makes a lane.
     void end(bool complete)
     {
         if (ended_.exchange(true))
@@ -1306,8 +1307,10 @@ class Group : public Backend {
             for (Lane &lane : lanes_)
                 if (lane.comm)
                     motetCommRevoke(lane.comm, MOTET_REVOKE_DEFAULT);
+            motetCommAbort(__atomic_load_n(&half_, __ATOMIC_ACQUIRE));
             drain(Clock::now() + std::chrono::seconds(10));
         }
+        std::lock_guard<std::mutex> making(making_);
         for (Lane &lane : lanes_) {
             std::lock_guard<std::mutex> lock(lane.call);
             motetComm_t comm = lane.comm.exchange(nullptr);
@@ -1328,21 +1331,26 @@ class Group : public Backend {
         return C10_LIKELY(depth == 0) ? lanes_[PROGRAM].comm.load(std::memory_order_relaxed) : callbacksComm();
     }
 
+    static int laneHere() { return std::min(depth, kDepths - 1); }
+
     motetComm_t callbacksComm()
     {
         std::lock_guard<std::mutex> lock(making_);
-        motetComm_t made = lanes_[CALLBACKS].comm;
-        if (!made) {
+        std::atomic<motetComm_t> &comm = lanes_[laneHere()].comm;
+        if (!comm) {
             std::vector<int> all(size_);
             std::iota(all.begin(), all.end(), 0);
-            check(subsetOf(all, commTimeout_, name_, " callbacks", &made));
-            lanes_[CALLBACKS].comm = made;
+            motetResult_t code = subsetOf(all, commTimeout_, name_, c10::str(" callbacks ", laneHere()), &half_);
+            comm = half_;
+            __atomic_store_n(&half_, nullptr, __ATOMIC_RELEASE);
+            check(code);
         }
-        return made;
+        return comm;
     }
 
-    std::array<Lane, 3> lanes_;
-    std::mutex making_; // the lane of callbacks
+    std::array<Lane, MESSAGES + 1> lanes_;
+    std::mutex making_;           // lanes of callbacks
+    motetComm_t half_ = nullptr; // the one that is made
     std::atomic<milliseconds> timeout_;
     const milliseconds commTimeout_;
     const std::string name_;
@@ -1374,6 +1382,15 @@ bool attachSubset(const Pointer<c10d::ProcessGroup> &group, const Pointer<c10d::
 }
 
 } // namespace
+
+// For callbacks: the depth of the calling thread.
+extern "C" __attribute__((visibility("default"))) int motet_torch_depth(void) { return depth; }
+
+// Sets it, and returns what it was.
+extern "C" __attribute__((visibility("default"))) int motet_torch_set_depth(int deep)
+{
+    return std::exchange(depth, deep);
+}
 
 TORCH_LIBRARY_FRAGMENT(motet, library)
 {
