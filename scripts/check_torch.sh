@@ -20,7 +20,7 @@ fail()
 
 mkdir -p "$folder"
 [ -x "$folder/bin/python" ] || "${PYTHON:-python3}" -m venv "$folder" >"$folder/log" 2>&1 || fail "cannot make a virtual environment"
-"$folder/bin/pip" install -q "torch==$version" numpy pytest mypy >"$folder/log" 2>&1 || fail "cannot install torch $version"
+"$folder/bin/pip" install -q "torch==$version" numpy pytest mypy scikit-learn==1.9.1 >"$folder/log" 2>&1 || fail "cannot install torch $version"
 "$folder/bin/pip" install -q --force-reinstall --no-deps ./python >"$folder/log" 2>&1 || fail "cannot install ./python"
 "$folder/bin/python" -m motet.torch || fail "there is no backend for torch $version"
 "$folder/bin/mypy" --strict --cache-dir "$folder/mypy" python/motet >"$folder/log" 2>&1 || fail "the types are not right"

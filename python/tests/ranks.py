@@ -2,9 +2,14 @@
 """Ranks for tests: processes that are started once and run one function after another. One that crashes or hangs costs its test only."""
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
 import os
+import runpy
 import shutil
+import socket
+import sys
 import tempfile
 import traceback
 from typing import Any, Callable, Dict, List
@@ -87,6 +92,36 @@ class Ranks:
         assert not failures, "\n".join(failures.values())
         return results
 
+    def run_program(self, path: str, *arguments: str) -> List[str]:
+        """Runs a program as a launcher would, with torchrun's variables; what each rank printed."""
+        return self.run(_program, path, free_port(), arguments)
+
+
+def run_alone(path: str, *arguments: str) -> str:
+    """The same with one rank, in this process."""
+    return _program(0, 1, "", path, free_port(), arguments)
+
+
+def free_port() -> int:
+    """A port of this host that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _program(rank: int, size: int, folder: str, path: str, port: int, arguments: Any) -> str:
+    names = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    sys.argv = [path, *arguments]
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        for name in names:
+            del os.environ[name]
+    return printed.getvalue()
+
 
 _all: Dict[int, Ranks] = {}
 
@@ -97,3 +132,9 @@ def of(size: int) -> Ranks:
         if other != size:
             _all.pop(other).stop()
     return _all.setdefault(size, Ranks(size))
+
+
+def stop_all() -> None:
+    """Ends all ranks that of() has started, so that a test which starts programs of its own has the machine."""
+    for size in list(_all):
+        _all.pop(size).stop()

@@ -401,11 +401,15 @@ def _missing_in_group(rank: int, size: int, folder: str) -> str:
     return text
 
 
-def _missing(rank: int, size: int, folder: str) -> str:
+def _missing(rank: int, size: int, folder: str, port: int) -> str:
     if rank == size - 1:
         return ""
     with pytest.raises(dist.DistBackendError) as caught:
-        _init(rank, size, folder, seconds=2)
+        if port:  # as under torchrun: somebody else has the store
+            store = dist.TCPStore("127.0.0.1", port, None, rank == 0, timedelta(seconds=60), wait_for_workers=False)
+            dist.init_process_group("motet", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=2))
+        else:
+            _init(rank, size, folder, seconds=2)
     return str(caught.value)
 
 
@@ -465,6 +469,10 @@ def test_rank_that_does_not_come_to_a_new_group_is_named() -> None:
     assert all("from ranks: 1" in texts[rank] for rank in (0, 2)), texts
 
 
-def test_missing_rank_is_named_with_the_store() -> None:
-    texts = ranks.of(3).run(_missing)
-    assert all("missing ranks: 2" in text and "store /" in text for text in texts[:2]), texts
+@pytest.mark.parametrize("store", ["file", "tcp"])
+def test_missing_rank_is_named_with_those_seen_and_the_store(store: str) -> None:
+    port = ranks.free_port() if store == "tcp" else 0
+    texts = ranks.of(3).run(_missing, port)
+    address = f"store 127.0.0.1:{port}" if port else "store /"
+    for rank in (0, 1):
+        assert "missing ranks: 2; 2 of 3 ranks came: 0, 1" in texts[rank] and address in texts[rank] and f"rank {rank} of 3" in texts[rank], texts

@@ -52,6 +52,16 @@ const char *motet_setting_nearest(const char *name)
     return nearest;
 }
 
+/* Variables of the Python package, which shares the prefix. */
+static bool is_of_the_package(const char *entry, size_t len)
+{
+    static const char *const names[] = {"MOTET_LIBRARY", "MOTET_TORCH", "MOTET_TORCH_REPLACE"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strlen(names[i]) == len && memcmp(names[i], entry, len) == 0)
+            return true;
+    return false;
+}
+
 static bool is_known(const char *entry, size_t len)
 {
     for (int id = 0; id < MOTET_NSETTINGS; id++)
@@ -66,7 +76,7 @@ static void warn_of_unknown_names(void)
     for (char **entry = environ; entry && *entry; entry++) {
         char name[128];
         size_t len = strcspn(*entry, "=");
-        if (strncmp(*entry, "MOTET_", 6) != 0 || is_known(*entry, len))
+        if (strncmp(*entry, "MOTET_", 6) != 0 || is_known(*entry, len) || is_of_the_package(*entry, len))
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)(len < sizeof(name) ? len : sizeof(name) - 1), *entry);
         const char *nearest = motet_setting_nearest(name);

@@ -295,7 +295,8 @@ static void load_accepted(void)
 static void test_settings_load_unknown_name_warns_and_suggests(void **state)
 {
     (void)state;
-    const char *environment[] = {"MOTET_BUFSIZE=8M", "MOTET_ZZZZZZZZZZZZ=1", "MOTETX=1", "NCCL_ALGO=Ring", NULL};
+    const char *environment[] = {"MOTET_BUFSIZE=8M", "MOTET_ZZZZZZZZZZZZ=1",     "MOTETX=1",
+                                 "NCCL_ALGO=Ring",   "MOTET_TORCH_REPLACE=gloo", NULL};
     child_run(&child, environment, load_accepted);
     assert_int_equal(child.status, 0);
     assert_int_equal(
