@@ -6,6 +6,7 @@ import contextlib
 import io
 import multiprocessing
 import os
+import random
 import runpy
 import shutil
 import socket
@@ -103,10 +104,15 @@ def run_alone(path: str, *arguments: str) -> str:
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port of this host that nobody listens on, from below those that the system gives to whoever connects."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("", port))
+                return port
+            except OSError:
+                pass
 
 
 def _program(rank: int, size: int, folder: str, path: str, port: int, arguments: Any) -> str:

@@ -475,4 +475,4 @@ def test_missing_rank_is_named_with_those_seen_and_the_store(store: str) -> None
     texts = ranks.of(3).run(_missing, port)
     address = f"store 127.0.0.1:{port}" if port else "store /"
     for rank in (0, 1):
-        assert "missing ranks: 2; 2 of 3 ranks came: 0, 1" in texts[rank] and address in texts[rank] and f"rank {rank} of 3" in texts[rank], texts
+        assert "missing ranks: 2; 2 of 3 ranks came: 0-1" in texts[rank] and address in texts[rank] and f"rank {rank} of 3" in texts[rank], texts

@@ -52,14 +52,10 @@ const char *motet_setting_nearest(const char *name)
     return nearest;
 }
 
-/* Variables of the Python package, which shares the prefix. */
+/* Variables of the Python package, which shares the prefix: MOTET_LIBRARY, MOTET_TORCH... */
 static bool is_of_the_package(const char *entry, size_t len)
 {
-    static const char *const names[] = {"MOTET_LIBRARY", "MOTET_TORCH", "MOTET_TORCH_REPLACE"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (strlen(names[i]) == len && memcmp(names[i], entry, len) == 0)
-            return true;
-    return false;
+    return (len == 13 && memcmp(entry, "MOTET_LIBRARY", 13) == 0) || (len >= 11 && memcmp(entry, "MOTET_TORCH", 11) == 0);
 }
 
 static bool is_known(const char *entry, size_t len)
