@@ -46,9 +46,16 @@ void motet_census(const struct motet_speeds *const of[], int n, struct motet_spe
         speeds->is_measured &= of[i]->is_measured;
         speeds->distance = of[i]->distance > speeds->distance ? of[i]->distance : speeds->distance;
         speeds->line_ns = most(speeds->line_ns, of[i]->line_ns);
+        speeds->pass_start_ns = most(speeds->pass_start_ns, of[i]->pass_start_ns);
+        speeds->exchange_start_ns = most(speeds->exchange_start_ns, of[i]->exchange_start_ns);
+        speeds->pass_bytes_per_ns = least(speeds->pass_bytes_per_ns, of[i]->pass_bytes_per_ns);
+        speeds->exchange_bytes_per_ns = least(speeds->exchange_bytes_per_ns, of[i]->exchange_bytes_per_ns);
         speeds->switch_ns = most(speeds->switch_ns, of[i]->switch_ns);
         speeds->socket_latency_ns = most(speeds->socket_latency_ns, of[i]->socket_latency_ns);
         speeds->copy_bytes_per_ns = least(speeds->copy_bytes_per_ns, of[i]->copy_bytes_per_ns);
+        speeds->shared_bytes_per_ns = least(speeds->shared_bytes_per_ns, of[i]->shared_bytes_per_ns);
+        speeds->cache_bytes = least(speeds->cache_bytes, of[i]->cache_bytes);
+        speeds->shared_cache_bytes = least(speeds->shared_cache_bytes, of[i]->shared_cache_bytes);
         speeds->memory_bytes_per_ns = least(speeds->memory_bytes_per_ns, of[i]->memory_bytes_per_ns);
         speeds->combine_bytes_per_ns = least(speeds->combine_bytes_per_ns, of[i]->combine_bytes_per_ns);
         speeds->socket_bytes_per_ns = least(speeds->socket_bytes_per_ns, of[i]->socket_bytes_per_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cost model: work of a step, volume of a schedule, and time of all schedules against each other.
+ * Time of all schedules against each other: see cost.h.
  *
- * Time. Steps run in the order in which they can start. A position's core does one thing at a time; a host's link to other hosts carries
+ * Steps run in the order in which they can start. A position's core does one thing at a time; a host's link to other hosts carries
  * one byte at a time each way. A step can forward its first piece long before its last one has come, so each step has two times: `head`,
  * when its first piece leaves, and `tail`, when it is complete. Only + - * / and comparisons are used: all ranks get the same bits. */
-#include "cost.h"
+#include "cost_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,179 +17,17 @@
 #define EXACT_RANKS_CROWDED    16
 #define EXACT_RANKS_MANY_HOSTS 64
 
+/* The line after a slot, that of staged data, comes sooner than the slot: so much of its time. */
+#define NEXT_LINE 0.6
+
 /* Ranks that share a core: one publishes, another looks, and each of them looks again. */
 #define SWITCHES_PER_HOP 1.15
-
-/* What a reader of many schedules needs at hand. */
-struct model {
-    const struct motet_shape *shape;
-    const struct motet_cost_world *world;
-    const struct motet_cost_machine *machine;
-    const struct motet_cost_load *load;
-    double chunk_bytes, wide_ratio;
-    double core_bytes_per_ns; /* of these data */
-    bool is_short;            /* the calls take the short way */
-};
-
-/* Loads and stores of a core: the part of the data that does not stay in a cache moves at the speed of the next one. */
-static double core_speed(const struct motet_cost_machine *machine, const struct motet_cost_world *world,
-                         const struct motet_shape *shape, double bytes)
-{
-    int local_ranks = world->local_ranks > 0 ? world->local_ranks : (shape->nranks + shape->nhosts - 1) / shape->nhosts;
-    double own = 2 * bytes + 2 * (world->lane_bytes > 0 && world->lane_bytes < bytes ? world->lane_bytes : bytes);
-    double all = own * local_ranks;
-    double beyond = own > machine->cache_bytes ? 1 - machine->cache_bytes / own : 0;
-    double outside = all > machine->shared_cache_bytes ? 1 - machine->shared_cache_bytes / all : 0;
-    double shared_ns = (1 - outside) / machine->shared_bytes_per_ns + outside / machine->memory_bytes_per_ns;
-    return 1 / ((1 - beyond) / machine->core_bytes_per_ns + beyond * shared_ns);
-}
-
-static struct model make_model(const struct motet_shape *shape, const struct motet_cost_world *world,
-                               const struct motet_cost_load *load, int nchunks)
-{
-    const struct motet_cost_machine *machine = world->machine ? world->machine : &motet_cost_default;
-    return (struct model){
-        .shape = shape,
-        .world = world,
-        .machine = machine,
-        .core_bytes_per_ns = core_speed(machine, world, shape, load->bytes),
-        .load = load,
-        .chunk_bytes = load->bytes / nchunks,
-        .wide_ratio = load->wide_size > load->size ? load->wide_size / load->size : 1,
-    };
-}
-
-static int host_of(const struct motet_cost_world *world, const struct motet_shape *shape, int position)
-{
-    if (world->host)
-        return world->host[position];
-    int low = 0, high = shape->nhosts;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (shape->host_first[middle] <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static enum motet_link_class link_class(const struct model *model, int host, int other_host)
-{
-    if (host != other_host)
-        return MOTET_LINK_NET;
-    return model->world->same_process ? MOTET_LINK_THREADS : MOTET_LINK_SHARED;
-}
-
-/* ---- Work of one step ---- */
-
-/* Whether readers of the same process find the message where it lies: a stored result of its width, or one local operand. */
-static bool is_published(const struct motet_step *step, int operands, bool sends_wide)
-{
-    return step->dst != MOTET_NONE ? motet_plane_is_wide(step->dst) == sends_wide : step->src != MOTET_NONE && operands == 1;
-}
-
-static struct motet_cost_work work_of(const struct model *model, const struct motet_step *step, int position)
-{
-    int nranks = model->shape->nranks, operands = motet_step_operands(step, position, nranks);
-    bool sends_wide = motet_step_sends_wide(step, position, nranks);
-    double narrow = model->chunk_bytes * step->n, wide = narrow * model->wide_ratio;
-    struct motet_cost_work work = {
-        .out = sends_wide ? wide : narrow,
-        .in = step->flags & MOTET_WIDE ? wide : narrow,
-        .sends = motet_peers_count(step->to, position, nranks),
-        .receives = motet_peers_count(step->from, position, nranks),
-    };
-    double local = motet_plane_is_wide(step->src) ? wide : narrow;
-    double loads = work.receives * work.in + (step->src == MOTET_NONE ? 0 : step->nsrc * local);
-    bool found = work.sends > 0 && model->world->same_process && is_published(step, operands, sends_wide);
-    work.combined = operands > 1 ? loads : 0;
-    work.fetched = work.receives * work.in;
-    if (step->dst != MOTET_NONE)
-        work.core = loads + (motet_plane_is_wide(step->dst) ? wide : narrow);
-    else if (!found)
-        work.core = loads;
-    if (work.sends > 0 && !found) /* staged once; a stored result is read again for it */
-        work.core += step->dst != MOTET_NONE ? 2 * work.out : work.out;
-    return work;
-}
-
-struct motet_cost_work motet_cost_step_work(const struct motet_step *step, int position, const struct motet_shape *shape,
-                                            const struct motet_cost_world *world, const struct motet_cost_load *load, int nchunks)
-{
-    struct model model = make_model(shape, world, load, nchunks);
-    return work_of(&model, step, position);
-}
-
-double motet_cost_core_speed(const struct motet_cost_world *world, const struct motet_shape *shape, double bytes)
-{
-    return core_speed(world->machine ? world->machine : &motet_cost_default, world, shape, bytes);
-}
-
-bool motet_cost_is_short(const struct motet_schedule *schedule)
-{
-    bool received = false;
-    for (int s = 0; s < schedule->nsteps; s++) {
-        const struct motet_step *step = &schedule->steps[s];
-        int p = schedule->position, n = schedule->nranks;
-        int sends = motet_peers_count(step->to, p, n), receives = motet_peers_count(step->from, p, n);
-        bool one_local = step->nsrc == 0 || step->src == MOTET_NONE || (step->nsrc == 1 && step->src == MOTET_INPUT);
-        if (((step->flags & MOTET_ENDS_ROUND) && s + 1 < schedule->nsteps) || step->dst > MOTET_OUTPUT ||
-            (step->flags & MOTET_WIDE) || !one_local || step->n > 1)
-            return false;
-        if (sends > 0 && (received || receives > 0))
-            return false;
-        if (sends == 0 && step->n > 0 && step->dst != MOTET_OUTPUT)
-            return false;
-        received |= receives > 0;
-    }
-    return true;
-}
-
-/* ---- Volume ---- */
-
-void motet_cost_volume(const struct motet_schedule *schedule, const struct motet_shape *shape, const struct motet_cost_world *world,
-                       const struct motet_cost_load *load, struct motet_cost_volume *volume)
-{
-    struct model model = make_model(shape, world, load, motet_schedule_nchunks(schedule));
-    int p = schedule->position, nranks = schedule->nranks, host = host_of(world, shape, p);
-    *volume = (struct motet_cost_volume){0};
-    for (int s = 0; s < schedule->nsteps; s++) {
-        const struct motet_step *step = &schedule->steps[s];
-        struct motet_cost_work work = work_of(&model, step, p);
-        volume->rounds += (step->flags & MOTET_ENDS_ROUND) || s == schedule->nsteps - 1;
-        volume->messages_sent += work.sends;
-        volume->messages_received += work.receives;
-        volume->sent += work.sends * work.out;
-        volume->received += work.receives * work.in;
-        volume->core += work.core;
-        for (int i = 0; i < work.sends; i++)
-            volume->sent_net += host_of(world, shape, motet_peers_at(step->to, i, p, nranks)) != host ? work.out : 0;
-        for (int i = 0; i < work.receives; i++)
-            volume->received_net += host_of(world, shape, motet_peers_at(step->from, i, p, nranks)) != host ? work.in : 0;
-    }
-}
-
-motetResult_t motet_cost_bytes(const struct motet_algorithm *algorithm, const struct motet_shape *shape,
-                               const struct motet_cost_world *world, const struct motet_cost_load *load,
-                               struct motet_cost_volume *volume)
-{
-    struct motet_schedule schedule = {0};
-    algorithm->build(&schedule, shape);
-    motet_schedule_expand(&schedule);
-    bool ok = !schedule.out_of_memory;
-    if (ok)
-        motet_cost_volume(&schedule, shape, world, load, volume);
-    motet_schedule_free(&schedule);
-    return ok ? motetSuccess
-              : motet_fail(motetSystemError, "out of memory for the schedule of %s on %d ranks", algorithm->name, shape->nranks);
-}
 
 /* ---- Time ---- */
 
 /* Events by time, at equal times by number: step g may start; number nsteps + c: core c is free. */
 struct timing {
-    const struct model *model;
+    const struct motet_cost_model *model;
     const struct motet_graph *graph;
     double crowd;               /* ranks that share one core, at least 1 */
     double *first, *all;        /* per step: when its first piece, and everything, has come from its round and its senders */
@@ -205,6 +43,7 @@ struct timing {
     int32_t *events, nevents;                            /* a heap */
     int32_t *waiting, *nwaiting; /* per core, from its first step on: a heap of steps that wait for it, the first listed on top */
     int32_t *busy;               /* per core: it runs a step; the event of its end is to come */
+    int32_t *crosses;            /* of a step: in its round its position sends what waits for nothing, and receives */
     double done;                 /* the last step so far */
     int nhosts;
 };
@@ -309,16 +148,40 @@ static bool is_whole(const struct timing *timing)
     return timing->model->machine->whole || timing->model->is_short;
 }
 
-/* Message m of `bytes` from a step of position p with these times. */
-static void deliver(struct timing *timing, int p, int m, double head, double tail, double bytes)
+/* Whether messages of steps a and b cross: both positions send and then look for what the other sends. */
+static bool is_crossing(const struct timing *timing, int a, int b)
+{
+    return timing->crosses[a] && timing->crosses[b];
+}
+
+/* Marks the steps of a round. */
+static void mark_round(const struct timing *timing, int first, int end)
+{
+    const struct motet_graph *graph = timing->graph;
+    bool sends = false, receives = false;
+    for (int g = first; g < end; g++) {
+        bool in = graph->in_first[g + 1] > graph->in_first[g];
+        sends |= !in && graph->out_first[g + 1] > graph->out_first[g];
+        receives |= in;
+    }
+    for (int g = first; g < end; g++)
+        timing->crosses[g] = sends && receives;
+}
+
+/* Message m of `bytes` from step s of position p with these times. */
+static void deliver(struct timing *timing, int p, int s, int m, double head, double tail, double bytes)
 {
     const struct motet_cost_machine *machine = timing->model->machine;
     int g = timing->graph->out[m], to = timing->graph->position[g], from_host = timing->host[p], to_host = timing->host[to];
-    enum motet_link_class class = link_class(timing->model, from_host, to_host);
+    enum motet_link_class class = motet_cost_link_class(timing->model, from_host, to_host);
     double latency = machine->link[class].latency_ns, rank_speed = machine->link[class].rank_bytes_per_ns;
     double on_rank_wire = rank_speed > 0 ? bytes / rank_speed : 0, begin = head;
     if (timing->crowd > 1)
         latency += machine->switch_ns * timing->crowd * SWITCHES_PER_HOP;
+    else if (class != MOTET_LINK_NET && !timing->model->is_short && is_crossing(timing, s, g))
+        latency += machine->exchange_ns;
+    if (class == MOTET_LINK_NET && bytes > MOTET_COST_SLOT_BYTES)
+        latency += machine->net_second_ns;
     if (rank_speed > 0) {
         begin = cross(&timing->rank_out_free[p], head, on_rank_wire, &tail);
         timing->rank_carried[p] += on_rank_wire;
@@ -350,34 +213,49 @@ static double message_ns(const struct timing *timing, int g, const struct motet_
     const struct motet_graph *graph = timing->graph;
     const struct motet_cost_machine *machine = timing->model->machine;
     int host = timing->host[graph->position[g]];
-    double ns = 0;
+    double ns = 0, byte_ns = machine->net_byte_ns + 2 / machine->core_bytes_per_ns;
     for (int m = graph->out_first[g]; m < graph->out_first[g + 1]; m++) {
-        enum motet_link_class class = link_class(timing->model, host, timing->host[graph->position[graph->out[m]]]);
+        enum motet_link_class class = motet_cost_link_class(timing->model, host, timing->host[graph->position[graph->out[m]]]);
         bool first_local = class != MOTET_LINK_NET && m == graph->out_first[g];
-        ns += class == MOTET_LINK_NET ? machine->link[class].message_ns + 2 * work->out / machine->core_bytes_per_ns
+        ns += class == MOTET_LINK_NET ? machine->link[class].message_ns + work->out * byte_ns
               : first_local           ? machine->link[class].message_ns /* one line, however many read it */
                                       : 0;
     }
     for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++) {
-        enum motet_link_class class = link_class(timing->model, host, timing->host[graph->position[graph->in[k]]]);
-        ns += machine->link[class].message_ns + (class == MOTET_LINK_NET ? 2 * work->in / machine->core_bytes_per_ns : 0);
+        enum motet_link_class class = motet_cost_link_class(timing->model, host, timing->host[graph->position[graph->in[k]]]);
+        ns += machine->link[class].message_ns + (class == MOTET_LINK_NET ? work->in * byte_ns : 0);
     }
     return ns;
 }
 
-/* What loading lines costs that are in another core's cache. With more ranks than cores, a rank that passes on what it receives gives its
- * core away for each piece that has not come yet. */
+/* What loading a message costs that is in another core's cache. It is staged unless it fits into its slot; to look there is to wait for another
+ * line. Long ones may go past the cache, which is slower to begin with. */
+static double fetch_message_ns(const struct timing *timing, double bytes, bool crosses)
+{
+    const struct motet_cost_machine *machine = timing->model->machine;
+    double start_ns = crosses ? machine->exchange_start_ns : machine->fetch_start_ns;
+    if (bytes <= MOTET_COST_SLOT_BYTES)
+        start_ns = 0;
+    else if (bytes < MOTET_COST_PAST_CACHE_BYTES && start_ns > NEXT_LINE * machine->link[MOTET_LINK_SHARED].latency_ns)
+        start_ns = NEXT_LINE * machine->link[MOTET_LINK_SHARED].latency_ns;
+    return start_ns + bytes / (crosses ? machine->exchange_bytes_per_ns : machine->fetch_bytes_per_ns);
+}
+
+/* All messages of a step. With more ranks than cores, a rank that passes on what it receives gives its core away for each piece that has not
+ * come yet; one of those on a core fetches for all. */
 static double fetch_ns(const struct timing *timing, int g, const struct motet_cost_work *work)
 {
     const struct motet_graph *graph = timing->graph;
     const struct motet_cost_machine *machine = timing->model->machine;
     int host = timing->host[graph->position[g]], local = 0;
-    for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++)
-        local += timing->host[graph->position[graph->in[k]]] == host;
-    if (local == 0)
-        return 0;
-    double ns = local * work->in / machine->fetch_bytes_per_ns / timing->crowd; /* one of those on a core fetches for all */
-    if (timing->crowd > 1 && work->sends > 0 && work->in > machine->piece_bytes)
+    double ns = 0;
+    for (int k = graph->in_first[g]; k < graph->in_first[g + 1]; k++) {
+        if (timing->host[graph->position[graph->in[k]]] != host)
+            continue;
+        local++;
+        ns += fetch_message_ns(timing, work->in, is_crossing(timing, g, graph->in[k]));
+    }
+    if (local > 0 && timing->crowd > 1 && work->sends > 0 && work->in > machine->piece_bytes)
         ns += machine->switch_ns * work->in / machine->piece_bytes;
     return ns;
 }
@@ -388,10 +266,10 @@ static void run_step(struct timing *timing, int g)
     const struct motet_cost_machine *machine = timing->model->machine;
     int p = graph->position[g], core = timing->core[p];
     const struct motet_step *step = motet_graph_step(graph, g);
-    struct motet_cost_work work = work_of(timing->model, step, p);
+    struct motet_cost_work work = motet_cost_work_of(timing->model, step, p);
     double fixed = (timing->model->is_short ? 0 : machine->step_ns) + message_ns(timing, g, &work);
-    double moving =
-        work.core / timing->model->core_bytes_per_ns + fetch_ns(timing, g, &work) + work.combined / machine->combine_bytes_per_ns;
+    double moving = work.core / timing->model->core_bytes_per_ns + fetch_ns(timing, g, &work) +
+                    work.combined / machine->combine_bytes_per_ns + (work.combined > 0 ? machine->combine_start_ns : 0);
     double bytes = work.out > work.in ? work.out : work.in;
     double first_piece = bytes > machine->piece_bytes ? moving * machine->piece_bytes / bytes : moving;
     later(&timing->free_at[core], timing->first[g]);
@@ -409,7 +287,7 @@ static void run_step(struct timing *timing, int g)
     later(&timing->round_done[p], tail);
     later(&timing->done, tail);
     for (int m = graph->out_first[g]; m < graph->out_first[g + 1]; m++)
-        deliver(timing, p, m, head, tail, work.out);
+        deliver(timing, p, g, m, head, tail, work.out);
     if (--timing->left[p] == 0)
         open_round(timing, p, graph->round_end[g], timing->round_done[p]);
 }
@@ -438,7 +316,7 @@ static void deal_out_cores(struct timing *timing)
     int ncores = 0, on_host = 0;
     double used = 0;
     for (int p = 0; p < graph->nranks; p++) {
-        timing->host[p] = host_of(timing->model->world, timing->model->shape, p);
+        timing->host[p] = motet_cost_host_of(timing->model->world, timing->model->shape, p);
         on_host = p > 0 && timing->host[p] == timing->host[p - 1] ? on_host + 1 : 0;
         if (on_host == 0 || on_host >= used + timing->crowd) {
             used = on_host == 0 ? 0 : used + timing->crowd;
@@ -454,6 +332,8 @@ static void run_all(struct timing *timing)
     deal_out_cores(timing);
     for (int g = 0; g < graph->nsteps; g++)
         timing->pending[g] = 1 + graph->in_first[g + 1] - graph->in_first[g];
+    for (int g = 0; g < graph->nsteps; g = graph->round_end[g])
+        mark_round(timing, g, graph->round_end[g]);
     for (int p = 0; p < graph->nranks; p++)
         open_round(timing, p, graph->first_step[p], 0);
     while (timing->nevents > 0)
@@ -478,14 +358,14 @@ static void find_busiest(const struct timing *timing, struct motet_cost_time *ti
 }
 
 /* Time of one tile, and its busiest resource. */
-static bool time_tile(const struct model *model, const struct motet_graph *graph, const struct motet_cost_timeline *timeline,
-                      struct motet_cost_time *time)
+static bool time_tile(const struct motet_cost_model *model, const struct motet_graph *graph,
+                      const struct motet_cost_timeline *timeline, struct motet_cost_time *time)
 {
     size_t nsteps = (size_t)graph->nsteps + 1, nranks = (size_t)graph->nranks, nhosts = (size_t)model->shape->nhosts;
     for (int p = 0; model->world->host && p < graph->nranks; p++)
         nhosts = (size_t)model->world->host[p] >= nhosts ? (size_t)model->world->host[p] + 1 : nhosts;
     double *times = calloc(2 * nsteps + 6 * nranks + 3 * nhosts, sizeof(*times));
-    int32_t *numbers = calloc(3 * nsteps + 7 * nranks, sizeof(*numbers));
+    int32_t *numbers = calloc(4 * nsteps + 7 * nranks, sizeof(*numbers));
     bool ok = times && numbers;
     if (ok) {
         struct timing timing = {.model = model,
@@ -513,6 +393,7 @@ static bool time_tile(const struct model *model, const struct motet_graph *graph
         timing.busy = timing.host + nranks;
         timing.core = timing.busy + nranks;
         timing.core_first = timing.core + nranks;
+        timing.crosses = timing.core_first + nranks;
         run_all(&timing);
         *time = (struct motet_cost_time){.tile_ns = timing.done, .ntiles = 1, .is_exact = true};
         find_busiest(&timing, time);
@@ -547,7 +428,7 @@ static bool is_short(const struct motet_graph *graph, const struct motet_shape *
 }
 
 /* What a call costs beside its steps. */
-static double call_ns(const struct model *model, double crowd)
+static double call_ns(const struct motet_cost_model *model, double crowd)
 {
     return (model->is_short ? model->machine->short_call_ns : model->machine->call_ns) * crowd;
 }
@@ -559,8 +440,8 @@ static bool time_graph(const struct motet_graph *graph, const struct motet_shape
     struct motet_cost_load tile = *load;
     double ntiles = tiles_of(graph, world, load);
     tile.bytes = load->bytes / ntiles;
-    struct model model = make_model(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
-    model.core_bytes_per_ns = core_speed(model.machine, world, shape, load->bytes);
+    struct motet_cost_model model = motet_cost_model_make(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
+    model.core_bytes_per_ns = motet_cost_core_speed(world, shape, load->bytes);
     model.is_short = ntiles <= 1 && is_short(graph, shape, world, &tile);
     if (!time_tile(&model, graph, NULL, time))
         return false;
@@ -577,7 +458,7 @@ bool motet_cost_trace(const struct motet_graph *graph, const struct motet_shape 
     struct motet_cost_load tile = *load;
     struct motet_cost_time time;
     tile.bytes = timeline->tile_bytes = load->bytes / tiles_of(graph, world, load);
-    struct model model = make_model(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
+    struct motet_cost_model model = motet_cost_model_make(shape, world, &tile, motet_schedule_nchunks(&graph->schedules[0]));
     return time_tile(&model, graph, timeline, &time);
 }
 

@@ -18,21 +18,31 @@ struct motet_cost_machine {
         double bytes_per_ns;      /* of one host's link to all others; core bytes bound the classes inside a host */
         double rank_bytes_per_ns; /* of one position's own link, each way; 0: no such link */
     } link[MOTET_NLINK_CLASSES];
+    double net_second_ns;                   /* over the network: what does not fit in a slot follows it, by so much later */
+    double net_byte_ns;                     /* work of either end for a byte over the network, beside copying it */
     double call_ns, step_ns;                /* the engine: beginning and ending a call; interpreting a step */
     double short_call_ns;                   /* the same of a call on the short way (flat.h), its steps included */
     double core_bytes_per_ns;               /* loads + stores of one core, while a rank's data stay in its own cache */
     double shared_bytes_per_ns;             /* the same beyond that, in a cache that cores share */
     double memory_bytes_per_ns;             /* and beyond that, all cores at work */
     double cache_bytes, shared_cache_bytes; /* of one core; of a host */
-    double fetch_bytes_per_ns;              /* loads of what another core stored, beside loading it */
-    double combine_bytes_per_ns;            /* operands added up; beside loading them */
-    double switch_ns;                       /* giving the core to another rank, when ranks outnumber cores */
-    double piece_bytes;                     /* what is forwarded before the rest has come */
-    bool whole;                             /* nothing is forwarded before all of a message has come, whatever piece_bytes says */
+    double fetch_bytes_per_ns;              /* of messages, loads of what another core stored, beside loading it */
+    double fetch_start_ns;                  /* and once for each message that is not in its slot */
+    double exchange_bytes_per_ns, exchange_start_ns; /* the same where messages cross: both cores fetch at once */
+    double exchange_ns;                              /* and what messages that cross are noticed later by the engine */
+    double combine_bytes_per_ns;                     /* operands added up; beside loading them */
+    double combine_start_ns;                         /* and once for each step that adds */
+    double switch_ns;                                /* giving the core to another rank, when ranks outnumber cores */
+    double piece_bytes;                              /* what is forwarded before the rest has come */
+    bool whole; /* nothing is forwarded before all of a message has come, whatever piece_bytes says */
 };
 
 /* Messages of at most so many bytes can take the short way (flat.c). */
 #define MOTET_COST_SHORT_BYTES 16383
+
+/* Messages of at most so many bytes are in their slot; from so many on they may be staged past the cache. */
+#define MOTET_COST_SLOT_BYTES       40
+#define MOTET_COST_PAST_CACHE_BYTES 2048
 
 extern const struct motet_cost_machine motet_cost_default;
 

@@ -88,14 +88,18 @@ static void fill_machine(const motetExplainQuery_t *query, struct motet_cost_mac
         if (class != MOTET_LINK_NET && (network->ideal || network->localLatencyUs > 0))
             machine->link[class].latency_ns = network->localLatencyUs * 1e3;
     }
-    if (network->latencyUs > 0)
+    if (network->latencyUs > 0) { /* what is said is of all that a message takes */
         machine->link[MOTET_LINK_NET].latency_ns = network->latencyUs * 1e3;
+        machine->net_second_ns = 0;
+    }
     if (network->hostGBs > 0)
         machine->link[MOTET_LINK_NET].bytes_per_ns = network->hostGBs;
     if (network->ideal) {
         machine->call_ns = machine->short_call_ns = machine->step_ns = machine->switch_ns = 0;
+        machine->net_second_ns = machine->net_byte_ns = 0;
         motet_cost_machine_core(machine, NOTHING);
-        machine->fetch_bytes_per_ns = machine->combine_bytes_per_ns = NOTHING;
+        machine->fetch_bytes_per_ns = machine->exchange_bytes_per_ns = machine->combine_bytes_per_ns = NOTHING;
+        machine->fetch_start_ns = machine->exchange_start_ns = machine->exchange_ns = machine->combine_start_ns = 0;
     }
     if (network->coreGBs > 0)
         motet_cost_machine_core(machine, network->coreGBs);

@@ -3,6 +3,7 @@
  * leads, the other does what the word between them says. */
 #include "measurement.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -16,22 +17,35 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/machine.h"
 #include "base/os.h"
 #include "reduce/reduce.h"
 
-#define LINE          64
-#define TRIPS         100 /* of a batch */
-#define BATCHES       8
-#define COPY_BYTES    (64 * 1024)        /* in the cache of a core, with its copy */
-#define MEMORY_BYTES  (16 * 1024 * 1024) /* four of them do not fit into most caches */
-#define SOCKET_BYTES  (2 * 1024 * 1024)
-#define SPINS_A_CLOCK 256 /* looks between two looks at the clock */
+#define LINE           64
+#define TRIPS          100 /* of a batch */
+#define BATCHES        8
+#define COPY_BYTES     (64 * 1024)        /* in the cache of a core, with its copy */
+#define MEMORY_BYTES   (16 * 1024 * 1024) /* four of them do not fit into most caches */
+#define MEMORY_PART    (1024 * 1024)      /* is timed */
+#define MEMORY_PIECE   (16 * 1024)        /* is copied at once */
+#define SOCKET_BYTES   (1024 * 1024)
+#define COPY_TURNS     16
+#define SOCKET_TRIPS   40
+#define SOCKET_BATCHES 3
+#define SPINS_A_CLOCK  256 /* looks between two looks at the clock */
+
+/* Messages through staging: one that is short, but long enough to be staged past the cache where that is done at all; and a long one. */
+#define STAGED_SHORT   2048
+#define STAGED_LONG    (64 * 1024)
+#define STAGED_PIECE   (16 * 1024) /* is published at once */
+#define EXCHANGES      12          /* of a batch */
+#define STAGED_BATCHES 4
 
 #define MIDDLE_NS 85 /* round trips: below, the CPUs share a core's cache or a near one; from FAR_NS on they share none */
 #define FAR_NS    200
 
 /* What the second thread does next. */
-enum task { IDLE, ECHO, COPY, YIELD, SOCKET_ECHO, SOCKET_READ, END };
+enum task { IDLE, ECHO, COPY, COPY_CACHED, YIELD, PASS, EXCHANGE, SOCKET_ECHO, SOCKET_READ, END };
 
 struct pair {
     _Alignas(LINE) _Atomic uint32_t ping;
@@ -41,8 +55,13 @@ struct pair {
     _Alignas(LINE) uint64_t deadline_ns;
     size_t cpus[2];
     int sockets[2];
-    char *memory;                /* COPY_BYTES x 2; NULL: only the probe */
-    char *large[2];              /* MEMORY_BYTES x 2 for each thread */
+    char *memory;        /* COPY_BYTES x 2; NULL: only the probe */
+    char *large[2];      /* MEMORY_BYTES x 2 for each thread */
+    char *staging;       /* STAGED_LONG x 2 for each thread */
+    size_t staged_bytes; /* of a message */
+    bool past_cache;     /* how they are staged */
+    size_t copied_bytes; /* of a turn */
+    int turns;
     struct motet_speeds *speeds; /* NULL: only the probe */
     double round_trip_ns;
     bool done;
@@ -53,10 +72,22 @@ static double better(double best, double ns)
     return best <= 0 || ns < best ? ns : best;
 }
 
-/* Waits until the word shows the value. False: the deadline has passed. */
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof(*values), compare);
+    return values[n / 2];
+}
+
+/* Waits until the word shows the value, or a later one. False: the deadline has passed. */
 static bool await(struct pair *pair, _Atomic uint32_t *word, uint32_t value)
 {
-    for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++) {
+    for (unsigned spins = 1; (int32_t)(atomic_load_explicit(word, memory_order_acquire) - value) < 0; spins++) {
         if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
             atomic_store(&pair->too_late, true);
         if (atomic_load_explicit(&pair->too_late, memory_order_relaxed))
@@ -88,24 +119,112 @@ static void echo(struct pair *pair, bool yields)
     }
 }
 
-static void socket_echo(struct pair *pair)
+static void stage(char *to, const char *from, size_t bytes, bool past_cache)
+{
+    for (size_t at = 0; at < bytes; at += STAGED_PIECE) {
+        size_t piece = bytes - at < STAGED_PIECE ? bytes - at : STAGED_PIECE;
+        if (past_cache)
+            motet_copy_past_cache(to + at, from + at, piece);
+        else
+            motet_copy_shared(to + at, from + at, piece);
+    }
+}
+
+/* Messages as the engine moves them: staged by one, copied from there by the other. Both ways at once, or from the leader to the other, who
+ * answers with a word. Halves of the staging take turns: the word of the next message says that the last one was read. */
+static void stage_messages(struct pair *pair, int side, bool both)
+{
+    _Atomic uint32_t *own = side == 0 ? &pair->ping : &pair->pong, *other = side == 0 ? &pair->pong : &pair->ping;
+    for (uint32_t i = 1; i <= EXCHANGES; i++) {
+        char *mine = pair->staging + (2 * (size_t)side + i % 2) * STAGED_LONG;
+        char *theirs = pair->staging + (2 * (size_t)!side + i % 2) * STAGED_LONG;
+        bool sends = both || side == 0, reads = both || side == 1;
+        if (sends)
+            stage(mine, pair->large[side], pair->staged_bytes, pair->past_cache);
+        if (sends)
+            atomic_store_explicit(own, i, memory_order_release);
+        if (!await(pair, other, i))
+            return;
+        if (reads)
+            motet_copy_private(pair->large[side] + STAGED_LONG, theirs, pair->staged_bytes);
+        if (!sends)
+            atomic_store_explicit(own, i, memory_order_release);
+    }
+}
+
+/* A byte from the socket, without sleeping. False: it does not come. */
+static bool await_byte(struct pair *pair, int fd)
 {
     char byte;
-    for (int i = 0; i < TRIPS && recv(pair->sockets[1], &byte, 1, 0) == 1; i++)
+    ssize_t n;
+    for (unsigned spins = 1; (n = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && (errno == EAGAIN || errno == EINTR); spins++) {
+        if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
+            atomic_store(&pair->too_late, true);
+        if (atomic_load_explicit(&pair->too_late, memory_order_relaxed))
+            return false;
+    }
+    return n == 1;
+}
+
+static void socket_echo(struct pair *pair)
+{
+    char byte = 0;
+    for (int i = 0; i < SOCKET_TRIPS && await_byte(pair, pair->sockets[1]); i++)
         if (send(pair->sockets[1], &byte, 1, MSG_NOSIGNAL) != 1)
             return;
 }
 
+/* Sends or receives so much, without sleeping. False: it cannot. */
+static bool stream(struct pair *pair, int fd, char *memory, bool sends)
+{
+    unsigned spins = 0;
+    for (size_t done = 0; done < SOCKET_BYTES;) {
+        ssize_t n = sends ? send(fd, memory, COPY_BYTES, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, memory, COPY_BYTES, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+        if (++spins % 16 == 0 && motet_now_ns() > pair->deadline_ns) {
+            atomic_store(&pair->too_late, true);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void socket_read(struct pair *pair)
 {
-    size_t got = 0;
-    ssize_t n = 1;
-    while (got < SOCKET_BYTES && n > 0) {
-        n = recv(pair->sockets[1], pair->memory, COPY_BYTES, 0);
-        got += n > 0 ? (size_t)n : 0;
-    }
-    n = send(pair->sockets[1], pair->memory, 1, MSG_NOSIGNAL); /* the end is told; a failure ends the other's read as well */
+    if (!stream(pair, pair->sockets[1], pair->memory, false))
+        return;
+    ssize_t n = send(pair->sockets[1], pair->memory, 1, MSG_NOSIGNAL); /* a failure ends the other's read as well */
     (void)n;
+}
+
+/* Larger than the caches, in pieces as the engine moves them. times: of each part; NULL: nobody asked. */
+static void copy_memory(struct pair *pair, int side, double *times)
+{
+    const char *from = pair->large[side];
+    char *to = pair->large[side] + MEMORY_BYTES;
+    for (size_t part = 0; part < MEMORY_BYTES / MEMORY_PART; part++) {
+        uint64_t start_ns = motet_now_ns();
+        for (size_t at = 0; at < MEMORY_PART; at += MEMORY_PIECE)
+            motet_copy_private(to + part * MEMORY_PART + at, from + part * MEMORY_PART + at, MEMORY_PIECE);
+        if (times)
+            times[part] = (double)(motet_now_ns() - start_ns);
+    }
+}
+
+/* Again and again, in pieces. times: of each turn; NULL: nobody asked. */
+static void copy_cached(struct pair *pair, int side, int turns, double *times)
+{
+    const char *from = pair->large[side];
+    char *to = pair->large[side] + MEMORY_BYTES;
+    for (int turn = 0; turn < turns; turn++) {
+        uint64_t start_ns = motet_now_ns();
+        for (size_t at = 0; at < pair->copied_bytes; at += MEMORY_PIECE)
+            motet_copy_private(to + at, from + at, MEMORY_PIECE);
+        if (times)
+            times[turn] = (double)(motet_now_ns() - start_ns);
+    }
 }
 
 static void do_task(struct pair *pair, int task)
@@ -120,7 +239,16 @@ static void do_task(struct pair *pair, int task)
         bind_to(pair, pair->cpus[1]);
         break;
     case COPY:
-        motet_copy_private(pair->large[1] + MEMORY_BYTES, pair->large[1], MEMORY_BYTES);
+        copy_memory(pair, 1, NULL);
+        break;
+    case COPY_CACHED:
+        copy_cached(pair, 1, pair->turns, NULL);
+        break;
+    case PASS:
+        stage_messages(pair, 1, false);
+        break;
+    case EXCHANGE:
+        stage_messages(pair, 1, true);
         break;
     case SOCKET_ECHO:
         socket_echo(pair);
@@ -218,17 +346,23 @@ static bool measure_switch(struct pair *pair)
     return true;
 }
 
-/* Copies and sums of one core, in its cache. */
-static void measure_core(struct pair *pair)
+/* Copies while the other copies as well: the two may be threads of one core. Bytes loaded and stored. 0: too late. */
+static double copy_speed(struct pair *pair, size_t bytes, int turns)
+{
+    double times[COPY_TURNS];
+    pair->copied_bytes = bytes;
+    pair->turns = turns + turns / 2; /* longer than the leader looks */
+    begin(pair, COPY_CACHED);
+    copy_cached(pair, 0, 1, times); /* into the cache */
+    copy_cached(pair, 0, turns, times);
+    return finish(pair) ? 2 * (double)bytes / median(times, (size_t)turns) : 0;
+}
+
+/* Sums of one core, beside loading operands. */
+static void measure_sum(struct pair *pair)
 {
     struct motet_reduction reduction;
-    double copy = 0, combine = 0;
-    for (int batch = 0; batch < 2 * BATCHES; batch++) {
-        uint64_t start_ns = motet_now_ns();
-        motet_copy_private(pair->memory + COPY_BYTES, pair->memory, COPY_BYTES);
-        copy = better(copy, (double)(motet_now_ns() - start_ns));
-    }
-    pair->speeds->copy_bytes_per_ns = 2 * COPY_BYTES / (copy > 1 ? copy : 1);
+    double combine = 0;
     if (motet_reduction_init(&reduction, motetFloat32, motetSum, 2) != motetSuccess)
         return;
     for (int batch = 0; batch < 2 * BATCHES; batch++) {
@@ -241,49 +375,117 @@ static void measure_core(struct pair *pair)
     pair->speeds->combine_bytes_per_ns = COPY_BYTES / (beside > COPY_BYTES / 1000. ? beside : COPY_BYTES / 1000.);
 }
 
-static bool measure_memory(struct pair *pair)
+/* In the cache of a core, and in the next one. */
+static bool measure_core(struct pair *pair)
+{
+    struct motet_speeds *speeds = pair->speeds;
+    double own, shared;
+    motet_machine_caches(&own, &shared);
+    size_t beyond = (size_t)(2 * own) / MEMORY_PIECE * MEMORY_PIECE; /* with the copy: four times what the cache holds */
+    beyond = beyond > MEMORY_BYTES / 2 ? MEMORY_BYTES / 2 : beyond;
+    speeds->cache_bytes = own;
+    speeds->shared_cache_bytes = shared;
+    speeds->copy_bytes_per_ns = copy_speed(pair, COPY_BYTES, COPY_TURNS);
+    if (speeds->copy_bytes_per_ns > 0)
+        measure_sum(pair);
+    speeds->shared_bytes_per_ns = copy_speed(pair, beyond, COPY_TURNS / 2);
+    return speeds->copy_bytes_per_ns > 0 && speeds->shared_bytes_per_ns > 0;
+}
+
+/* One message. 0: too late. */
+static double time_staged(struct pair *pair, enum task task, size_t bytes, bool past_cache)
 {
     double best = 0;
+    pair->staged_bytes = bytes;
+    pair->past_cache = past_cache;
+    for (int batch = 0; batch < STAGED_BATCHES; batch++) {
+        begin(pair, task);
+        uint64_t start_ns = motet_now_ns();
+        stage_messages(pair, 0, task == EXCHANGE);
+        double ns = (double)(motet_now_ns() - start_ns) / EXCHANGES;
+        if (!finish(pair))
+            return 0;
+        best = better(best, ns);
+    }
+    return best;
+}
+
+/* A straight line through the times of a short and a long message: what a byte takes beside being copied twice, and what any takes beside
+ * `lines` trips of a line. */
+static bool measure_staged(struct pair *pair, enum task task, bool past_cache, int lines, double *bytes_per_ns, double *start_ns)
+{
+    double brief = time_staged(pair, task, STAGED_SHORT, past_cache), lasting = time_staged(pair, task, STAGED_LONG, past_cache);
+    double byte_ns = (lasting - brief) / (STAGED_LONG - STAGED_SHORT);
+    double beside_ns = byte_ns - 4 / pair->speeds->copy_bytes_per_ns;
+    *bytes_per_ns = 1 / (beside_ns > 1e-3 ? beside_ns : 1e-3);
+    *start_ns = brief - STAGED_SHORT * byte_ns - lines * pair->round_trip_ns / 2;
+    *start_ns = *start_ns > 0 ? *start_ns : 0;
+    return brief > 0 && lasting > 0;
+}
+
+/* Past the cache, if that is faster: the library finds out as well. */
+static bool measure_messages(struct pair *pair)
+{
+    struct motet_speeds *speeds = pair->speeds;
+    double cached = time_staged(pair, EXCHANGE, STAGED_LONG, false);
+    double past = motet_copy_can_pass_cache() ? time_staged(pair, EXCHANGE, STAGED_LONG, true) : 0;
+    bool past_cache = past > 0 && past < cached;
+    return measure_staged(pair, PASS, past_cache, 2, &speeds->pass_bytes_per_ns, &speeds->pass_start_ns) &&
+           measure_staged(pair, EXCHANGE, past_cache, 1, &speeds->exchange_bytes_per_ns, &speeds->exchange_start_ns);
+}
+
+/* Both at once. The leader takes the middle of many times: of a second of a busy neighbour nothing is left. */
+static bool measure_memory(struct pair *pair)
+{
+    double times[MEMORY_BYTES / MEMORY_PART];
     for (int batch = 0; batch < 2; batch++) { /* the first one takes page faults */
         begin(pair, COPY);
-        uint64_t start_ns = motet_now_ns();
-        motet_copy_private(pair->large[0] + MEMORY_BYTES, pair->large[0], MEMORY_BYTES);
+        copy_memory(pair, 0, times);
         if (!finish(pair))
             return false;
-        best = better(best, (double)(motet_now_ns() - start_ns));
     }
-    pair->speeds->memory_bytes_per_ns = 2 * MEMORY_BYTES / best;
+    pair->speeds->memory_bytes_per_ns = 2 * MEMORY_PART / median(times, MEMORY_BYTES / MEMORY_PART);
     return true;
+}
+
+/* Trips of a byte, sent and awaited without sleeping, as the library does. 0: there is no connection any more. */
+static double time_socket_trips(struct pair *pair)
+{
+    int trips = 0;
+    begin(pair, SOCKET_ECHO);
+    uint64_t start_ns = motet_now_ns();
+    for (char byte = 0; trips < SOCKET_TRIPS; trips++)
+        if (send(pair->sockets[0], &byte, 1, MSG_NOSIGNAL) != 1 || !await_byte(pair, pair->sockets[0]))
+            break;
+    double ns = (double)(motet_now_ns() - start_ns) / SOCKET_TRIPS;
+    return finish(pair) && trips == SOCKET_TRIPS ? ns : 0;
+}
+
+static double time_socket_stream(struct pair *pair)
+{
+    begin(pair, SOCKET_READ);
+    uint64_t start_ns = motet_now_ns();
+    bool told = stream(pair, pair->sockets[0], pair->memory + COPY_BYTES, true) && await_byte(pair, pair->sockets[0]);
+    double ns = (double)(motet_now_ns() - start_ns);
+    return finish(pair) && told ? ns : 0;
 }
 
 /* Failures leave what was assumed: a host without loopback still has speeds. */
 static bool measure_socket(struct pair *pair)
 {
-    char byte = 0;
-    if (pair->sockets[0] < 0)
-        return true;
-    begin(pair, SOCKET_ECHO);
-    uint64_t start_ns = motet_now_ns();
-    for (int i = 0; i < TRIPS; i++)
-        if (send(pair->sockets[0], &byte, 1, MSG_NOSIGNAL) != 1 || recv(pair->sockets[0], &byte, 1, 0) != 1)
+    double trip = 0, stream = 0;
+    for (int batch = 0; pair->sockets[0] >= 0 && batch < SOCKET_BATCHES; batch++) {
+        double trip_ns = time_socket_trips(pair), stream_ns = trip_ns > 0 ? time_socket_stream(pair) : 0;
+        if (stream_ns <= 0)
             break;
-    double trip = (double)(motet_now_ns() - start_ns) / TRIPS;
-    if (!finish(pair))
-        return false;
-    begin(pair, SOCKET_READ);
-    start_ns = motet_now_ns();
-    for (size_t sent = 0; sent < SOCKET_BYTES;) {
-        ssize_t n = send(pair->sockets[0], pair->memory + COPY_BYTES, COPY_BYTES, MSG_NOSIGNAL);
-        if (n <= 0)
-            break;
-        sent += (size_t)n;
+        trip = better(trip, trip_ns);
+        stream = better(stream, stream_ns);
     }
-    ssize_t n = recv(pair->sockets[0], &byte, 1, 0);
-    double whole = (double)(motet_now_ns() - start_ns);
-    pair->speeds->socket_latency_ns = trip / 2;
-    if (n == 1)
-        pair->speeds->socket_bytes_per_ns = SOCKET_BYTES / whole;
-    return finish(pair);
+    if (stream > 0) {
+        pair->speeds->socket_latency_ns = trip / 2;
+        pair->speeds->socket_bytes_per_ns = SOCKET_BYTES / stream;
+    }
+    return !atomic_load(&pair->too_late);
 }
 
 static void *lead(void *context)
@@ -291,10 +493,8 @@ static void *lead(void *context)
     struct pair *pair = context;
     bind_to(pair, pair->cpus[0]);
     bool ok = measure_line(pair);
-    if (ok && pair->speeds) {
-        measure_core(pair);
-        ok = measure_switch(pair) && measure_memory(pair) && measure_socket(pair);
-    }
+    if (ok && pair->speeds)
+        ok = measure_core(pair) && measure_messages(pair) && measure_switch(pair) && measure_memory(pair) && measure_socket(pair);
     pair->done = ok;
     atomic_store_explicit(&pair->task, END, memory_order_release);
     return NULL;
@@ -393,13 +593,15 @@ static bool run_pair(struct pair *pair)
 {
     size_t large = 4 * (size_t)MEMORY_BYTES;
     pair->memory = aligned_alloc(4096, 2 * COPY_BYTES);
+    pair->staging = aligned_alloc(4096, 4 * STAGED_LONG);
     char *mapped = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool ok = pair->memory && mapped != MAP_FAILED && find_cpus(pair->cpus);
+    bool ok = pair->memory && pair->staging && mapped != MAP_FAILED && find_cpus(pair->cpus);
     if (ok) {
         madvise(mapped, large, MADV_HUGEPAGE);
         pair->large[0] = mapped;
         pair->large[1] = mapped + 2 * (size_t)MEMORY_BYTES;
         memset(pair->memory, 0, 2 * COPY_BYTES);
+        memset(pair->staging, 0, 4 * STAGED_LONG);
         connect_loopback(pair->sockets);
         ok = run_threads(pair);
         for (int i = 0; i < 2 && pair->sockets[0] >= 0; i++)
@@ -408,6 +610,7 @@ static bool run_pair(struct pair *pair)
     if (mapped != MAP_FAILED)
         munmap(mapped, large);
     free(pair->memory);
+    free(pair->staging);
     return ok;
 }
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -34,15 +35,35 @@ static void read_model(char *model, size_t len)
         fclose(file);
 }
 
+static double cache_of_level[4]; /* 2: of a core. 3: shared */
+
+/* "32K" as the kernel writes it. */
+static double read_size(const char *size)
+{
+    char *end;
+    double bytes = strtod(size, &end);
+    return *end == 'K' ? bytes * 1024 : *end == 'M' ? bytes * 1024 * 1024 : bytes;
+}
+
+static void read_cache(int index, char size[16])
+{
+    char path[80], level[16];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    (void)motet_descriptor_read_line(path, size, 16);
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/level", index);
+    (void)motet_descriptor_read_line(path, level, sizeof(level));
+    if (size[0] && (level[0] == '2' || level[0] == '3'))
+        cache_of_level[level[0] - '0'] = read_size(size);
+}
+
 static void describe(void)
 {
     char model[128], caches[80] = "";
     struct utsname names;
     read_model(model, sizeof(model));
     for (int i = 0; i < CACHES; i++) {
-        char path[80], size[16];
-        snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        (void)motet_descriptor_read_line(path, size, sizeof(size));
+        char size[16];
+        read_cache(i, size);
         size_t used = strlen(caches);
         if (size[0])
             snprintf(caches + used, sizeof(caches) - used, " %s", size);
@@ -57,6 +78,13 @@ const char *motet_machine_text(void)
 {
     pthread_once(&once, describe);
     return text;
+}
+
+void motet_machine_caches(double *own, double *shared)
+{
+    pthread_once(&once, describe);
+    *own = cache_of_level[2];
+    *shared = cache_of_level[3];
 }
 
 uint64_t motet_machine_fingerprint(void)

@@ -12,4 +12,7 @@ const char *motet_machine_text(void);
 /* Hash of the text; never 0. */
 uint64_t motet_machine_fingerprint(void);
 
+/* Bytes of the cache that a core has for itself, and of the one behind it, which cores share; 0: unknown. */
+void motet_machine_caches(double *own, double *shared);
+
 #endif

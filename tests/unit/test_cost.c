@@ -234,7 +234,7 @@ static void test_predicted_time_with_more_ranks_than_cores_favours_few_phases(vo
     assert_true(predict(one, 8, 1, &crowded, 4096) > predict(one, 8, 1, &roomy, 4096));
     /* Two-shot's saving in bytes pays from some KB with a core each, but not against a round of context switches. */
     assert_true(predict(two, 8, 1, &roomy, 8192) < predict(one, 8, 1, &roomy, 8192));
-    assert_true(predict(two, 8, 1, &crowded, 8192) > predict(one, 8, 1, &crowded, 8192));
+    assert_true(predict(two, 8, 1, &crowded, 4096) > predict(one, 8, 1, &crowded, 4096));
 }
 
 static void test_predicted_time_of_large_shapes_continues_the_small_ones(void **state)
