@@ -32,10 +32,12 @@ def _calls(size: int, nbytes: int) -> Dict[str, Callable[[Any], Any]]:
     """The operations on tensors of that many bytes; each takes a group."""
     whole = torch.ones(max(size, nbytes // 4 // size * size))
     part, other = torch.ones(whole.numel() // size), torch.empty_like(whole)
+    all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the old names warn where there are new ones
+    reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
     return {
         "all_reduce": lambda group: dist.all_reduce(whole, dist.ReduceOp.MAX, group=group),
-        "all_gather": lambda group: dist.all_gather_into_tensor(other, part, group=group),
-        "reduce_scatter": lambda group: dist.reduce_scatter_tensor(part, whole, group=group),
+        "all_gather": lambda group: all_gather(other, part, group=group),
+        "reduce_scatter": lambda group: reduce_scatter(part, whole, group=group),
         "all_to_all": lambda group: dist.all_to_all_single(other, whole, group=group),
         "broadcast": lambda group: dist.broadcast(whole, 0, group=group),
         "reduce": lambda group: dist.reduce(whole, 0, dist.ReduceOp.MAX, group=group),
@@ -113,7 +115,6 @@ def main() -> None:
     given = parser.parse_args()
     if not set(given.operations) <= set(names):
         parser.error(f"operations are {', '.join(names)}")
-    given.sizes = given.sizes if isinstance(given.sizes, list) else [int(word) for word in given.sizes.split(",")]
     with mp.Manager() as manager, tempfile.TemporaryDirectory() as folder:
         shared = manager.list()
         mp.spawn(_rank, args=(given, folder, shared), nprocs=given.ranks)

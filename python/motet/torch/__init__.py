@@ -70,8 +70,10 @@ def _load() -> bool:
     if "native" not in _state:
         import torch
 
-        path = backend_file()
+        path = None if os.environ.get("MOTET_TORCH_FALLBACK") == "1" else backend_file()
         _state["native"] = path is not None
+        if not path:
+            _log.warning("torch %s is served in Python, some microseconds slower; compile: python -m motet.torch build", torch.__version__)
         if path:
             operators: Any = torch.ops
             operators.load_library(path)
@@ -143,12 +145,13 @@ def _create(options: Any, pg_options: Any) -> Any:
     import torch
     import torch.distributed as dist
 
-    if not _load():
-        raise RuntimeError(
-            f"motet has no backend for torch {torch.__version__} (there is one for each minor version): compile it with 'python -m motet.torch build'"
-        )
     timeout_ms = int(options.timeout.total_seconds() * 1000)
     name = str(options.group_id or "world")
+    if not _load():
+        from . import fallback
+
+        comm, messages, callbacks = _communicators(options, timeout_ms)
+        return fallback.make(options.store, comm, messages, name, callbacks)
     carrier = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
     if not _attach_to_world(carrier, options, timeout_ms, name):
         comm, messages, _callbacks = _communicators(options, timeout_ms)

@@ -15,12 +15,17 @@ from typing import Any, Callable
 
 def follow(backend_file: str) -> None:
     """From now on callbacks tell their depth to this backend."""
+    native = ctypes.PyDLL(backend_file)  # keeps Python's lock: the calls take nanoseconds
+    follow_with(native.motet_torch_depth, native.motet_torch_set_depth)
+
+
+def follow_with(depth: Callable[[], int], set_depth: Callable[[int], int]) -> None:
+    """The same with any two functions: a thread's depth; sets it and returns the one before."""
     import torch
 
-    native = ctypes.PyDLL(backend_file)  # keeps Python's lock: the calls take nanoseconds
     future: Any = torch._C.Future
     for name in ("then", "add_done_callback"):
-        setattr(future, name, _telling(getattr(future, name), native.motet_torch_depth, native.motet_torch_set_depth))
+        setattr(future, name, _telling(getattr(future, name), depth, set_depth))
 
 
 def _telling(attach: Callable[..., Any], depth: Callable[[], int], set_depth: Callable[[int], int]) -> Callable[..., Any]:
