@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed's operations with motet and with Gloo, in the same processes, sample by sample in turn, on this host.
+Ranks are bound to a CPU each; threads that a backend starts are not.
 
     python python/bench/compare.py [--ranks 2] [--sizes 8,512,...] [--operations all_reduce,...] [--samples 9] [--output FOLDER]
 
@@ -57,6 +58,9 @@ def _seconds(call: Callable[[Any], Any], group: Any, times: int) -> float:
 
 def _measure(operations: List[str], sizes: List[int], samples: int, size: int) -> List[Dict[str, Any]]:
     groups = {"motet": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
+    _seconds(_calls(size, 8)["all_reduce"], groups["gloo"], 1)
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpus[dist.get_rank() % len(cpus)]})  # this thread alone: those of Gloo stay free
     rows = []
     for nbytes in sizes:
         calls = _calls(size, nbytes)
