@@ -89,6 +89,21 @@ static void print_comm(const json_t *comm)
         printf("  nothing is wrong: all records match, and nobody waits\n");
 }
 
+static void print_profile(const json_t *profile)
+{
+    const json_t *calls = json_object_get(profile, "calls");
+    printf("profile %s (pid %lld)%s\n", json_string_value(json_object_get(profile, "profile")),
+           (long long)json_integer_value(json_object_get(profile, "pid")),
+           json_array_size(calls) ? "" : ": no collectives meanwhile in the files of its process");
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *row = json_array_get(calls, i);
+        double ns = json_number_value(json_object_get(row, "ns")), hidden_ns = json_number_value(json_object_get(row, "hidden_ns"));
+        json_int_t n = json_integer_value(json_object_get(row, "calls"));
+        printf("  %s: %lld calls of %.3f ms, %.0f %% hidden behind computation\n", json_string_value(json_object_get(row, "call")),
+               (long long)n, ns / 1e6 / (double)n, ns > 0 ? 100 * hidden_ns / ns : 0.0);
+    }
+}
+
 static void print_clocks(const struct trace *trace, size_t unknown)
 {
     for (size_t f = 1; f < trace->nfiles; f++) {
@@ -125,12 +140,14 @@ static int merge(const struct trace_settings *settings, const struct arguments *
     int code = load(&trace, files) ? EXIT_FAILED : EXIT_OK;
     size_t unknown = trace_align(&trace);
     trace_analyse(&trace, comms);
+    size_t ncomms = json_array_size(comms);
+    trace_profile_analyse(&trace, comms);
     if (settings->json) {
         json_dumpf(comms, stdout, JSON_INDENT(2));
         printf("\n");
     } else {
         for (size_t i = 0; i < json_array_size(comms); i++)
-            print_comm(json_array_get(comms, i));
+            (i < ncomms ? print_comm : print_profile)(json_array_get(comms, i));
         print_clocks(&trace, unknown);
     }
     if (settings->output && !draw(&trace, settings->output))
@@ -167,10 +184,13 @@ const struct command command_trace = {
         "each communicator: its error, ranks of which there is no dump, the first call in which ranks differ, ranks that are behind, "
         "messages that never ended, and who came late and by how much. Clocks of hosts are aligned by calls that no rank can leave "
         "before all have come.\n\n"
-        "With --output a timeline is written, one row per rank. Files of MOTET_TRACE have exact times and the steps inside calls.",
+        "With --output a timeline is written, one row per rank. Files of MOTET_TRACE have exact times and the steps inside calls.\n\n"
+        "Files that PyTorch's profiler exported may stand among the others. They are drawn below the ranks, on the same clock, and it is "
+        "said how much of each collective ran while its process computed.",
     .exit_status = "0  all files were read\n1  a file could not be read or written; the others were used\n2  wrong usage",
     .examples = "motet trace dump-*.json # what went wrong\n"
-                "motet trace -o timeline.json trace-*.json # for Perfetto",
+                "motet trace -o timeline.json trace-*.json # for Perfetto\n"
+                "motet trace -o timeline.json trace-*.json profile-*.json # with PyTorch's profiles",
     .words = NULL,
     .options = trace_options,
     .noptions = sizeof trace_options / sizeof trace_options[0],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dumps of several processes, merged: what trace_load.c reads, trace_align.c puts on one clock, trace_analysis.c judges and
- * trace_chrome.c draws. Times are nanoseconds of the wall clock of the first file's host once they are aligned. */
+ * trace_chrome.c draws; files of PyTorch's profiler beside them are trace_profile.c's. Times are nanoseconds of the wall clock of the first file's host once they are aligned. */
 #ifndef MOTET_TOOLS_TRACE_H
 #define MOTET_TOOLS_TRACE_H
 
@@ -43,7 +43,18 @@ struct trace_step {
     int round, step, tile, peer, npeers;
 };
 
+/* A file of PyTorch's profiler: what one process computed. */
+struct trace_profile {
+    json_t *document;
+    const char *name, *host;
+    int64_t base_ns;   /* that its times are counted from */
+    int64_t offset_ns; /* taken off its times: its host's */
+    int pid;           /* -1: it has no events */
+};
+
 struct trace {
+    struct trace_profile *profiles;
+    size_t nprofiles;
     json_t **documents;
     struct trace_file *files;
     struct trace_member *members; /* sorted by communicator and rank once all files are there */
@@ -52,7 +63,7 @@ struct trace {
     size_t nfiles, nmembers, nentries, nsteps;
 };
 
-/* Adds a dump. False: *why says what is wrong with it, and the trace is as before. `name` must stay. */
+/* Adds a dump, or a file of PyTorch's profiler. False: *why says what is wrong with it, and the trace is as before. `name` must stay. */
 bool trace_add(struct trace *trace, const char *name, const char *text, size_t len, char *why, size_t why_len);
 
 /* After the last file: sorts, and drops what is there twice. */
@@ -79,7 +90,24 @@ size_t trace_align(struct trace *trace);
 /* Appends {communicator, id, nranks, missing, findings: [sentences], late: {...}} per communicator to an array. */
 void trace_analyse(const struct trace *trace, json_t *comms);
 
-/* Writes Chrome's trace format: one row per rank, steps inside calls. False: the file could not be written. */
+bool trace_profile_is(const json_t *document);
+
+/* Takes the document over. False: out of memory. */
+bool trace_profile_add(struct trace *trace, const char *name, json_t *document);
+
+/* After the hosts' offsets are known. */
+void trace_profile_align(struct trace *trace);
+
+/* When an event was; an event without a duration ends where it begins. False: it has no time. */
+bool trace_profile_time(const struct trace_profile *profile, const json_t *event, int64_t *begin_ns, int64_t *end_ns);
+
+/* Appends {profile, pid, calls: [{call, calls, ns, hidden_ns}]} per profile to an array: the collectives that its process completed
+ * meanwhile, and for how long of that it computed. */
+void trace_profile_analyse(const struct trace *trace, json_t *profiles);
+
+void trace_profile_free(struct trace *trace);
+
+/* Writes Chrome's trace format: one row per rank, steps inside calls; below them what profiles hold. False: the file could not be written. */
 bool trace_chrome(const struct trace *trace, FILE *out);
 
 #endif

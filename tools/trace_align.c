@@ -82,5 +82,6 @@ size_t trace_align(struct trace *trace)
             file->offset_ns = window.low + (window.high - window.low) / 2;
     }
     apply(trace);
+    trace_profile_align(trace);
     return unknown;
 }

@@ -108,19 +108,61 @@ static void draw_member(struct canvas *canvas, size_t member, int process, int64
     }
 }
 
+/* Numbers of processes and of arrows must differ from those of all other files; names of processes are kept. */
+static void renumber(json_t *event, const char *key, json_int_t by)
+{
+    const json_t *value = json_object_get(event, key);
+    if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) < INT32_MAX)
+        json_object_set_new(event, key, json_integer(json_integer_value(value) + by));
+}
+
+/* The events of a profile as they are, on the common clock. */
+static void draw_profile(struct canvas *canvas, size_t number)
+{
+    const struct trace_profile *profile = &canvas->trace->profiles[number];
+    const json_t *events = json_object_get(profile->document, "traceEvents");
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        int64_t begin_ns, end_ns;
+        json_t *event = json_deep_copy(json_array_get(events, i));
+        if (!json_is_object(event)) {
+            json_decref(event);
+            continue;
+        }
+        if (trace_profile_time(profile, event, &begin_ns, &end_ns))
+            json_object_set_new(event, "ts", json_real((double)(begin_ns - canvas->zero_ns) / 1e3));
+        renumber(event, "pid", (json_int_t)(number + 1) * 10000000);
+        renumber(event, "id", (json_int_t)(number + 1) << 32);
+        put(canvas, event);
+    }
+}
+
+/* The earliest time of all. */
+static int64_t begin_of(const struct trace *trace)
+{
+    int64_t zero_ns = INT64_MAX, begin_ns, end_ns;
+    for (size_t i = 0; i < trace->nentries; i++)
+        zero_ns = trace->entries[i].begin_ns < zero_ns ? trace->entries[i].begin_ns : zero_ns;
+    if (trace->nentries == 0 && trace->nsteps > 0)
+        zero_ns = trace->steps[0].begin_ns;
+    for (size_t p = 0; p < trace->nprofiles; p++) {
+        const json_t *events = json_object_get(trace->profiles[p].document, "traceEvents");
+        for (size_t i = 0; i < json_array_size(events); i++)
+            if (trace_profile_time(&trace->profiles[p], json_array_get(events, i), &begin_ns, &end_ns) && begin_ns < zero_ns)
+                zero_ns = begin_ns;
+    }
+    return zero_ns == INT64_MAX ? 0 : zero_ns;
+}
+
 bool trace_chrome(const struct trace *trace, FILE *out)
 {
-    struct canvas canvas = {.trace = trace, .out = out, .zero_ns = INT64_MAX};
+    struct canvas canvas = {.trace = trace, .out = out, .zero_ns = begin_of(trace)};
     int64_t last_ns = INT64_MIN;
     int process = 0;
     for (size_t i = 0; i < trace->nentries; i++) {
         const struct trace_entry *entry = &trace->entries[i];
-        canvas.zero_ns = entry->begin_ns < canvas.zero_ns ? entry->begin_ns : canvas.zero_ns;
         last_ns = entry->begin_ns > last_ns ? entry->begin_ns : last_ns;
         last_ns = entry->end_ns > last_ns ? entry->end_ns : last_ns;
     }
-    if (trace->nentries == 0)
-        canvas.zero_ns = trace->nsteps > 0 ? trace->steps[0].begin_ns : 0;
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
     for (size_t first = 0, n; first < trace->nmembers; first += n, process++) {
         char name[128];
@@ -130,6 +172,8 @@ bool trace_chrome(const struct trace *trace, FILE *out)
         for (size_t m = first; m < first + n; m++)
             draw_member(&canvas, m, process, last_ns);
     }
+    for (size_t p = 0; p < trace->nprofiles; p++)
+        draw_profile(&canvas, p);
     fputs("\n]}\n", out);
     return fflush(out) == 0 && !ferror(out);
 }

@@ -121,6 +121,8 @@ bool trace_add(struct trace *trace, const char *name, const char *text, size_t l
     json_t *document = json_loadb(text, len, 0, &error), *entries = json_object_get(document, "entries"),
            *config = json_object_get(document, "pg_config"), *steps = json_object_get(document, "steps"),
            *clock = json_object_get(document, "clock");
+    if (trace_profile_is(document) && trace_profile_add(trace, name, document))
+        return true;
     if (!json_is_array(entries) || !json_is_object(config)) {
         if (document)
             snprintf(why, why_len, "this is not a dump of motet: there are no pg_config and entries");
@@ -292,6 +294,7 @@ void trace_free(struct trace *trace)
 {
     for (size_t i = 0; i < trace->nfiles; i++)
         json_decref(trace->documents[i]);
+    trace_profile_free(trace);
     free(trace->documents);
     free(trace->files);
     free(trace->members);

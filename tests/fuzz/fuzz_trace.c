@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     trace_sort(&trace);
     trace_align(&trace);
     trace_analyse(&trace, comms);
+    trace_profile_analyse(&trace, comms);
     bool good = out && trace_chrome(&trace, out);
     if (out)
         fclose(out);
