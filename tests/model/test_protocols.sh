@@ -12,6 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 failed=0
+optimize=-O2
 
 # check MODEL right|wrong [-D...]: the model with these definitions must have no error, or must have one.
 check()
@@ -19,7 +20,7 @@ check()
     model=$1 wanted=$2
     shift 2
     spin "$@" -a "$models/$model" >spin.log 2>&1 || { cat spin.log; exit 1; }
-    cc -O2 -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c
+    cc $optimize -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c
     ./pan -m200000 -w24 >pan.log 2>&1 || { cat pan.log; exit 1; }
     if grep -q 'max search depth too small\|out of memory' pan.log; then
         cat pan.log
@@ -52,5 +53,18 @@ check sleep.pml right -DABORT
 check sleep.pml wrong -DNO_BARRIER
 check sleep.pml wrong -DNO_SECOND_LOOK
 check sleep.pml wrong -DNO_TICKET
+
+optimize=-O0 # few states: compiling takes longer than running
+for lines in 2 4; do
+    check rings.pml right -DLINES=$lines
+done
+check rings.pml right -DABORT
+check rings.pml right -DDIRECT -DABORT
+check rings.pml right -DDIRECT -DABORT -DGIVE_UP
+for mutant in LATE_COUNT EARLY_STAMP NO_ROOM PLACE_STAMP EARLY_TAKEN "DIRECT -DABORT -DNO_AWAIT" \
+    "DIRECT -DABORT -DNO_BARRIER" "DIRECT -DABORT -DGIVE_UP -DNO_SECOND_LOOK"; do
+    # shellcheck disable=SC2086 # several words
+    check rings.pml wrong -D$mutant
+done
 
 exit $failed
