@@ -14,11 +14,14 @@
 #include "process.h"
 #include "window.h"
 
-#define MS        1000000ull
-#define STATUS_NS (500 * MS)  /* how long the exit status of a dead peer may take to become known: its parent may be slow to ask */
-#define TOLD_NS   (300 * MS)  /* how long others may take to tell of a death that cannot be seen from here */
-#define PART_NS   (200 * MS)  /* how long what a dead peer sent may still arrive */
-#define LEAVE_NS  (1000 * MS) /* the same for a peer that said goodbye, whose streams end by themselves */
+#define MS           1000000ull
+#define STATUS_NS    (500 * MS) /* how long the exit status of a dead peer may take to become known: its parent may be slow to ask */
+#define TOLD_NS      (300 * MS) /* how long others may take to tell of a death that cannot be seen from here */
+#define PART_NS      (200 * MS) /* how long what a dead peer sent may still arrive */
+#define LISTEN_LOOKS 10         /* in the time after which a silent host is dead */
+#define DOUBT_NS \
+    (400 * MS) /* a silence must have been seen for so long: after a pause of this host the first answers are on their way */
+#define LEAVE_NS (1000 * MS) /* the same for a peer that said goodbye, whose streams end by themselves */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -123,6 +126,14 @@ static void say_farewell(struct motet_link *link)
     motet_link_say(link, MOTET_MESSAGE_BYE, 0, failure, strlen(failure));
 }
 
+/* Nothing can still be on its way from there. */
+static void settle_silent(struct motet_link *link, const char *how, uint64_t now_ns)
+{
+    motet_link_settle(link, "silent for too long: host or network down (%s)", how);
+    if (link->gone_ns == 0)
+        link->gone_ns = now_ns;
+}
+
 static void read_control(struct motet_link *link)
 {
     int result;
@@ -142,7 +153,7 @@ static void read_control(struct motet_link *link)
         return;
     motet_service_unwatch(&link->control_watch);
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH)
-        motet_link_settle(link, "silent for too long: host or network down (%s)", strerror(-result));
+        settle_silent(link, strerror(-result), motet_now_ns());
     else if (result == -EBADMSG)
         motet_link_settle(link, "sent bytes that make no sense (corrupted connection)");
     else
@@ -214,6 +225,47 @@ void motet_link_unwatch(struct motet_link *link)
     }
 }
 
+/* ---- silence ---- */
+
+/* The longest that any connection of the link has waited for an answer. */
+static int64_t silent_ms(struct motet_link *link, uint64_t now_ns)
+{
+    const struct motet_transport *transport = link->endpoint.transport;
+    int64_t most_ms = transport->silent_ms(link->control.fd, 0, now_ns, &link->silences[0]);
+    for (int i = 0; i < link->nlanes; i++) {
+        int fd = atomic_load(&link->ended) & 1u << i ? -1 : transport->descriptor(link->channel, i);
+        int64_t lane_ms = fd < 0 ? -1 : transport->silent_ms(fd, 1 + i, now_ns, &link->silences[1 + i]);
+        most_ms = lane_ms > most_ms ? lane_ms : most_ms;
+    }
+    return most_ms;
+}
+
+/* Whether the peer's host still answers: now and then, and when its time is up. Returns when to look again. */
+static uint64_t listen_to(struct motet_link *link, uint64_t now_ns)
+{
+    const struct motet_transport *transport = link->endpoint.transport;
+    if (!transport->silent_ms || link->nlanes == 0 || link->finished)
+        return UINT64_MAX;
+    if (now_ns < link->listen_ns)
+        return link->listen_ns;
+    int64_t limit_ms = transport->silence_limit_ms(), left_ms = limit_ms - silent_ms(link, now_ns);
+    link->listen_ns = now_ns + (uint64_t)limit_ms * MS / LISTEN_LOOKS;
+    if (left_ms > limit_ms / 4) {
+        link->doubt_ns = 0;
+        return link->listen_ns;
+    }
+    if (link->doubt_ns == 0)
+        link->doubt_ns = now_ns;
+    uint64_t due_ns = earlier(left_ms > 0 ? now_ns + (uint64_t)left_ms * MS : now_ns, link->listen_ns);
+    if (due_ns < link->doubt_ns + DOUBT_NS)
+        due_ns = link->doubt_ns + DOUBT_NS;
+    if (due_ns > now_ns)
+        return link->listen_ns = due_ns;
+    motet_service_unwatch(&link->control_watch);
+    settle_silent(link, "no answer", now_ns);
+    return now_ns;
+}
+
 /* ---- burial ---- */
 
 static bool all_ended(struct motet_link *link)
@@ -241,16 +293,18 @@ static uint64_t tick_link(struct motet_link *link, uint64_t now_ns)
             return again_ns;
         broken = true;
     }
+    uint64_t listen_ns = broken ? 0 : listen_to(link, now_ns);
+    broken = broken || atomic_load_explicit(&link->caused, memory_order_acquire);
     if (!broken && atomic_load(&link->ended) != 0) {
         if (link->ended_ns == 0)
             link->ended_ns = now_ns;
         if (now_ns < link->ended_ns + LEAVE_NS)
-            return link->ended_ns + LEAVE_NS;
+            return earlier(link->ended_ns + LEAVE_NS, listen_ns);
         motet_link_settle(link, "a data connection was closed");
         broken = true;
     }
     if (!broken)
-        return UINT64_MAX;
+        return listen_ns;
     if (link->part_ns == 0)
         link->part_ns = now_ns + (link->gone_ns ? PART_NS : LEAVE_NS);
     if (link->nlanes == 0 || all_ended(link) || now_ns >= link->part_ns)

@@ -64,6 +64,9 @@ struct motet_link {
     bool process_gone;             /* the process or the control connection has ended: not just a stream */
     bool told;                     /* `obituary` came from a process of its host */
     struct motet_obituary obituary;
+    struct motet_silence silences[1 + MOTET_LANES_MAX]; /* of the control connection, then of the lanes */
+    uint64_t listen_ns;                                 /* when to look again whether its host answers */
+    uint64_t doubt_ns; /* when it was first seen to have been silent for nearly too long; 0: it answers */
     uint64_t ended_ns; /* when the first lane was seen to have ended */
     uint64_t part_ns;  /* broken: read what is left until then at the latest; 0: not yet begun */
     bool finished;     /* nothing more will be sent: BYE was said */

@@ -3,7 +3,8 @@
  * per peer one control connection, which is always read and therefore tells of a silent host by TCP_USER_TIMEOUT, and MOTET_NSOCKS data
  * connections, on which silence means only that the peer is busy: a full receive window would count against the timeout there. */
 #include <errno.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h> /* all of tcp_info */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 #define NAME          "NET/Socket"
 #define LISTENERS_MAX 8
+#define ESTABLISHED   1 /* tcpi_state; the name is in a header that has an older tcp_info */
 
 /* One address in a process's description; network byte order. */
 struct socket_record {
@@ -178,19 +180,70 @@ static void set_option(int fd, int level, int option, int value)
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+/* Keepalive probes start after idle seconds of silence and go on every so many. */
+static void probes(int *idle_s, int *every_s)
+{
+    int64_t timeout_ms = motet_setting_int(MOTET_SET_LINK_TIMEOUT), idle = timeout_ms / 3000, every = timeout_ms / 6000;
+    *idle_s = idle < 1 ? 1 : idle < 32767 ? (int)idle : 32767;
+    *every_s = every < 1 ? 1 : every < 32767 ? (int)every : 32767;
+}
+
 static void socket_tune(int fd, int lane)
 {
     int64_t timeout_ms = motet_setting_int(MOTET_SET_LINK_TIMEOUT);
-    /* Keepalive probes start after idle seconds of silence and count against the timeout; it is looked at once per probe, by timers that may
-     * be an eighth late, hence the margin of one and a half. */
-    int idle = timeout_ms > 3000 ? (int)(timeout_ms / 3000) : 1, every = timeout_ms > 6000 ? (int)(timeout_ms / 6000) : 1;
+    int idle, every;
+    probes(&idle, &every);
+    /* Probes count against the timeout; it is looked at once per probe, by timers that may be an eighth late, hence the margin of one and a
+     * half. */
     int64_t user_ms = timeout_ms > 2000 * every ? timeout_ms - 1500 * every : timeout_ms / 2;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle < 32767 ? idle : 32767);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, every < 32767 ? every : 32767);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, every);
     if (lane == 0)
         set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, user_ms < INT32_MAX ? (int)user_ms : INT32_MAX);
+}
+
+/* Since when bytes have been waiting without one more being acknowledged. */
+static int64_t stuck_ms(const struct tcp_info *info, uint64_t now_ns, struct motet_silence *silence)
+{
+    if (info->tcpi_unacked == 0 && info->tcpi_notsent_bytes == 0) {
+        silence->since_ns = 0;
+        return 0;
+    }
+    if (silence->since_ns == 0 || silence->acknowledged != info->tcpi_bytes_acked)
+        *silence = (struct motet_silence){info->tcpi_bytes_acked, now_ns};
+    return (int64_t)((now_ns - silence->since_ns) / 1000000);
+}
+
+/* The kernel's own timeout does not count what it could not even send: packets that a firewall or a full queue of this host drops. A
+ * connection that stands is answered at least once per probe; only one whose peer has closed its window is asked ever more rarely. What a
+ * peer says by itself proves that it is there, not that it hears: on the control connection, which is always read, answers count. */
+static int64_t socket_silent_ms(int fd, int lane, uint64_t now_ns, struct motet_silence *silence)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0 ||
+        len < offsetof(struct tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd)
+        return -1;
+    bool closed = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes > 0 && info.tcpi_snd_wnd < info.tcpi_snd_mss;
+    if (info.tcpi_state != ESTABLISHED || closed) {
+        silence->since_ns = 0;
+        return 0;
+    }
+    int64_t stuck = lane == 0 ? stuck_ms(&info, now_ns, silence) : 0;
+    int64_t quiet = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv : info.tcpi_last_data_recv;
+    return stuck > quiet ? stuck : quiet;
+}
+
+static int64_t socket_silence_limit_ms(void)
+{
+    int64_t timeout_ms = motet_setting_int(MOTET_SET_LINK_TIMEOUT);
+    int idle, every;
+    probes(&idle, &every);
+    int64_t least_ms = 1000 * (int64_t)idle + 1500 * (int64_t)every; /* with the first probe lost */
+    return timeout_ms > least_ms ? timeout_ms : least_ms;
 }
 
 static int socket_lanes(void)
@@ -273,6 +326,8 @@ const struct motet_transport motet_socket_transport = {
     .send = socket_send,
     .recv = socket_recv,
     .descriptor = socket_descriptor,
+    .silent_ms = socket_silent_ms,
+    .silence_limit_ms = socket_silence_limit_ms,
     .finish = socket_finish,
     .close = socket_close,
 };

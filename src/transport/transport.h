@@ -46,6 +46,11 @@ struct motet_offer {
     int nfiles;
 };
 
+struct motet_silence { /* of one connected socket */
+    uint64_t acknowledged;
+    uint64_t since_ns; /* that count has been the same since, with more under way; 0: nothing is */
+};
+
 struct motet_channel; /* the connection to one peer process; private to the transport */
 
 /* Results below that are `int` or `ssize_t` report failure as a negative errno. */
@@ -86,6 +91,12 @@ struct motet_transport {
     ssize_t (*recv)(struct motet_channel *, int lane, const struct iovec *parts, int nparts);
     /* Stream: descriptor of a lane to wait on, or -1: then the endpoint is polled. */
     int (*descriptor)(struct motet_channel *, int lane);
+    /* For how many milliseconds the host at the other end of a connected socket has owed an answer, by the kernel's own probes and what
+     * they bring back: whether its process runs does not matter. 0: it owes none; -1: unknown. `silence` is kept from look to look, zero at
+     * first. NULL: nobody can tell. */
+    int64_t (*silent_ms)(int fd, int lane, uint64_t now_ns, struct motet_silence *silence);
+    /* ... and from which silence on the host is gone. */
+    int64_t (*silence_limit_ms)(void);
     /* Stream: nothing more will be sent; the peer reads what was sent, then meets the end. */
     void (*finish)(struct motet_channel *);
 

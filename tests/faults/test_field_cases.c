@@ -167,6 +167,26 @@ static void test_case_025_silent_host_is_named_and_a_pause_is_not(void **state)
     arena_end(&arena);
 }
 
+/* A host's own firewall or queue drops all that it sends, which the kernel's timeouts do not count: nobody refuses, and it hears the others. */
+static void test_case_025_packets_dropped_by_their_sender_are_silence_for_both(void **state)
+{
+    (void)state;
+    if (!hosts || arena_shell("tc -V >/dev/null 2>&1") != 0)
+        skip();
+    struct arena arena = job(ARENA_NETNS, 2, 0);
+    assert_true(arena_start(&arena));
+    await_work(&arena);
+    arena.page->fault_s = arena_now();
+    assert_int_equal(arena_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate 8bit burst 1 limit 1", (int)arena_hosts[0]),
+                     0);
+    int hung = arena_wait(&arena, arena_now() + 60);
+    arena_shell("nsenter -t %d -n tc qdisc del dev cable root", (int)arena_hosts[0]);
+    assert_int_equal(hung, 0);
+    const char *words[] = {"rank ", "is gone: "};    /* the end that hears it first hangs up, which the other may see */
+    expect_heard(&arena, -1, 7.5 / SLACK, words, 2); /* within 6 s; the kernel alone takes 8.2 */
+    arena_end(&arena);
+}
+
 /* ---- 029: a rank is killed, exits, or just returns in the middle */
 
 static void *leave_thread(void *context)
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_case_013_tiny_dev_shm_changes_nothing),
         cmocka_unit_test(test_case_024_broken_connection_is_heard_by_all_ranks),
         cmocka_unit_test(test_case_025_silent_host_is_named_and_a_pause_is_not),
+        cmocka_unit_test(test_case_025_packets_dropped_by_their_sender_are_silence_for_both),
         cmocka_unit_test(test_case_029_rank_that_goes_is_named_by_all_survivors),
         cmocka_unit_test(test_case_034_profiling_signals_change_nothing),
     };
