@@ -56,6 +56,17 @@ def _seconds(call: Callable[[Any], Any], group: Any, times: int) -> float:
     return float(taken.item())
 
 
+def _times_of_a_sample(call: Callable[[Any], Any], group: Any) -> int:
+    """How many calls take SECONDS. Short trials say little: ranks do not begin together."""
+    times = 3
+    while times < 5000:
+        seconds = _seconds(call, group, times)
+        if seconds * times >= SECONDS / 2:
+            return max(2, min(5000, int(SECONDS / seconds)))
+        times *= 4
+    return 5000
+
+
 def _measure(operations: List[str], sizes: List[int], samples: int, size: int) -> List[Dict[str, Any]]:
     groups = {"motet": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
     _seconds(_calls(size, 8)["all_reduce"], groups["gloo"], 1)
@@ -65,10 +76,7 @@ def _measure(operations: List[str], sizes: List[int], samples: int, size: int) -
     for nbytes in sizes:
         calls = _calls(size, nbytes)
         for name in operations:
-            times = {}
-            for backend, group in groups.items():
-                _seconds(calls[name], group, 3)
-                times[backend] = max(2, min(5000, int(SECONDS / max(_seconds(calls[name], group, 3), 1e-7))))
+            times = {backend: _times_of_a_sample(calls[name], group) for backend, group in groups.items()}
             taken: Dict[str, List[float]] = {backend: [] for backend in groups}
             for _ in range(samples):
                 for backend, group in groups.items():

@@ -3,7 +3,7 @@
 
 Importing this module registers the name; torch itself does that through the package's entry points, so that programs need no import.
 The work is done by backend.cpp, compiled for one minor version of torch: `python -m motet.torch` says which is in use, and
-`python -m motet.torch build` compiles it for the installed torch.
+`python -m motet.torch build` compiles it for the installed torch. Where there is none, fallback.py serves. MOTET_TORCH_FALLBACK=1: always.
 """
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    """Status 0: there is a backend for this torch."""
+    """Status 0: there is a compiled backend for this torch."""
     import torch
 
     from . import backend_file, compiling
@@ -24,7 +24,7 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     path = backend_file()
-    print(f"torch {torch.__version__}: {path or 'no backend; compile it with: python -m motet.torch build'}")
+    print(f"torch {torch.__version__}: {path or 'no compiled backend, so one in Python serves; compile with: python -m motet.torch build'}")
     return 0 if path else 1
 
 
