@@ -148,6 +148,25 @@ static void add_wait(struct motet_account *account, int rank, uint64_t ns)
     }
 }
 
+/* What the connections to other hosts tell: since the process began, whatever communicator used them. */
+static void note_links(struct motet_account *account, motetComm_t comm, const int *rank_of)
+{
+    int end, first = host_first(comm, &end);
+    for (int p = 0; rank_of && p < comm->nranks; p++) {
+        const struct motet_peer *peer = &comm->peers[p];
+        if (rank_of[p] < 0 || (p >= first && p < end) || peer->mapped)
+            continue;
+        uint64_t busy_ns = motet_endpoint_busy_ns(peer->endpoint);
+        int place = 0;
+        for (int l = 0; l < MOTET_ACCOUNT_WAITS && account->links[place].rank != rank_of[p]; l++)
+            place = account->links[l].rank == rank_of[p] || account->links[l].ns < account->links[place].ns ? l : place;
+        if (busy_ns > account->links[place].ns) {
+            account->links[place].rank = rank_of[p];
+            account->links[place].ns = busy_ns;
+        }
+    }
+}
+
 static void add_others(struct motet_account *account, motetComm_t comm, const int *rank_of)
 {
     int end, first = host_first(comm, &end);
@@ -208,6 +227,7 @@ void motet_account_add(struct motet_account *account, motetComm_t comm, const in
     account->communicators++;
     account->memory_bytes += motet_footprint_total(comm);
     add_others(account, comm, rank_of);
+    note_links(account, comm, rank_of);
 }
 
 /* ---- The thread that calls ---- */

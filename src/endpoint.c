@@ -94,6 +94,17 @@ uint64_t motet_endpoint_buffers(struct motet_endpoint *endpoint)
     return sum;
 }
 
+uint64_t motet_endpoint_busy_ns(struct motet_endpoint *endpoint)
+{
+    struct motet_link *link = motet_link_of(endpoint);
+    uint64_t most_ns = 0;
+    for (int i = 0; i < link->nlanes && !link->is_simulated && endpoint->transport->busy_ns; i++) {
+        uint64_t ns = endpoint->transport->busy_ns(link->channel, i);
+        most_ns = ns > most_ns ? ns : most_ns;
+    }
+    return most_ns;
+}
+
 static motetResult_t open_lanes(struct motet_link *link, const struct motet_transport *transport, int nlanes)
 {
     link->lanes = calloc((size_t)nlanes, sizeof(*link->lanes));

@@ -101,6 +101,9 @@ bool motet_endpoint_put(struct motet_endpoint *endpoint, uint64_t key, uint64_t 
 /* Bytes of buffers that a stream endpoint has, here and in the kernel's sockets; 0 for mapped ones. */
 uint64_t motet_endpoint_buffers(struct motet_endpoint *endpoint);
 
+/* For how long, since the connection was made, bytes to the peer were under way or waited for the network; 0 for mapped ones. */
+uint64_t motet_endpoint_busy_ns(struct motet_endpoint *endpoint);
+
 /* Reads what has arrived and carries it out. True if anything did. Cheap when nothing is there; if another thread is reading this
  * endpoint it returns false at once. */
 bool motet_endpoint_progress(struct motet_endpoint *endpoint);

@@ -191,7 +191,7 @@ static void open_locked(struct motet_ledger *ledger, motetComm_t comm, motetComm
     ledger->begun_ns = ledger->step_ns = motet_now_ns();
     atomic_store_explicit(&motet_timing_tally(comm)->begun_ns, ledger->begun_ns, memory_order_relaxed);
     for (int w = 0; w < MOTET_ACCOUNT_WAITS; w++)
-        ledger->closed.waits[w].rank = -1;
+        ledger->closed.waits[w].rank = ledger->closed.links[w].rank = -1;
     for (int c = 0; c < MOTET_ACCOUNT_CANDIDATES; c++)
         ledger->closed.candidates[c].rank = -1;
     if (comm->rank == 0 && ledger->job == ledger)

@@ -247,8 +247,48 @@ static struct motet_straggler find_between(const struct motet_standing *standing
     return worst;
 }
 
+/* Time in which the network was at work on bytes to and from one rank, and between all. */
+static void look_at_links(const struct motet_standing *standings, int nranks, int rank, uint64_t *at_it, uint64_t *all)
+{
+    *at_it = *all = 0;
+    for (int r = 0; r < nranks; r++)
+        for (int l = 0; standings[r].account && l < MOTET_ACCOUNT_WAITS; l++) {
+            int64_t to = standings[r].account->links[l].rank;
+            if (to < 0 || to >= nranks)
+                continue;
+            *all += standings[r].account->links[l].ns;
+            *at_it += r == rank || to == rank ? standings[r].account->links[l].ns : 0;
+        }
+}
+
+/* Where ranks pass data on, each waits for the one before it, wherever the slow link is. But the network is at work for long only there. Of n
+ * equal hosts each is an end of 2/n of its work. Whoever waits much less than the others is late itself: its link may have had to work
+ * because all were waiting for it. */
+static struct motet_straggler find_link(const struct motet_standing *standings, int nranks)
+{
+    struct motet_straggler worst = {.rank = -1};
+    int nhosts = hosts(standings, nranks);
+    uint64_t all_ns = 0, at_it, network;
+    for (int r = 0; r < nranks; r++)
+        all_ns += standings[r].account ? standings[r].account->wait_ns : 0;
+    for (int r = 0; r < nranks && nhosts > 2; r++) {
+        look_at_links(standings, nranks, r, &at_it, &network);
+        if (!standings[r].account || network == 0 || (double)at_it < LEAST_SAVED * (double)all_ns ||
+            standings[r].account->wait_ns * 2 < all_ns / (uint64_t)nranks)
+            continue;
+        double ends = (double)at_it / (double)network;
+        if (ends < (1 + 2.0 / nhosts) / 2 || ends <= worst.share)
+            continue;
+        double saved = (double)at_it / (double)all_ns;
+        worst = (struct motet_straggler){.rank = r, .cause = motetLateSlowLink, .share = ends, .saved = saved < 1 ? saved : 1};
+    }
+    return worst;
+}
+
 struct motet_straggler motet_straggler_find(const struct motet_standing *standings, int nranks)
 {
     struct motet_straggler here = find_on_hosts(standings, nranks), between = find_between(standings, nranks);
+    if (between.rank < 0)
+        between = find_link(standings, nranks);
     return here.rank < 0 || (between.rank >= 0 && between.saved > here.saved) ? between : here;
 }

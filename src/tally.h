@@ -88,7 +88,7 @@ struct motet_account {
     struct {
         int64_t rank; /* in the job, of other hosts; -1: none */
         uint64_t ns;
-    } waits[MOTET_ACCOUNT_WAITS];
+    } waits[MOTET_ACCOUNT_WAITS], links[MOTET_ACCOUNT_WAITS]; /* waited for that rank; the network was at work on bytes to it */
     struct motet_candidate candidates[MOTET_ACCOUNT_CANDIDATES];
     uint32_t step_lengths[MOTET_LAG_BUCKETS];
 };

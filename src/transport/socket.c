@@ -237,6 +237,16 @@ static int64_t socket_silent_ms(int fd, int lane, uint64_t now_ns, struct motet_
     return stuck > quiet ? stuck : quiet;
 }
 
+static uint64_t socket_busy_ns(struct motet_channel *channel, int lane)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (getsockopt(channel->lanes[lane], IPPROTO_TCP, TCP_INFO, &info, &len) != 0 || info.tcpi_busy_time < info.tcpi_rwnd_limited)
+        return 0;
+    return (info.tcpi_busy_time - info.tcpi_rwnd_limited) * 1000; /* a kernel that does not tell leaves zeros */
+}
+
 static int64_t socket_silence_limit_ms(void)
 {
     int64_t timeout_ms = motet_setting_int(MOTET_SET_LINK_TIMEOUT);
@@ -328,6 +338,7 @@ const struct motet_transport motet_socket_transport = {
     .descriptor = socket_descriptor,
     .silent_ms = socket_silent_ms,
     .silence_limit_ms = socket_silence_limit_ms,
+    .busy_ns = socket_busy_ns,
     .finish = socket_finish,
     .close = socket_close,
 };

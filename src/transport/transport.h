@@ -97,6 +97,8 @@ struct motet_transport {
     int64_t (*silent_ms)(int fd, int lane, uint64_t now_ns, struct motet_silence *silence);
     /* ... and from which silence on the host is gone. */
     int64_t (*silence_limit_ms)(void);
+    /* Stream: for how long, since it was made, bytes of a lane were under way or waited for the network, not for their reader. NULL: 0. */
+    uint64_t (*busy_ns)(struct motet_channel *, int lane);
     /* Stream: nothing more will be sent; the peer reads what was sent, then meets the end. */
     void (*finish)(struct motet_channel *);
 

@@ -197,6 +197,35 @@ static void test_straggler_late_rank_on_another_host_does_not_wait(void **state)
     assert_int_equal(found.cause, motetLateComputing);
 }
 
+/* Three hosts in a ring: each waits for the one before it, but the network is at work only to and from rank 1. */
+static void test_straggler_slow_link_in_a_ring_is_told_by_its_network(void **state)
+{
+    static const uint64_t busy[3][3] = {{0, 900, 100}, {100, 0, 950}, {80, 120, 0}};
+    struct motet_account accounts[3];
+    struct motet_standing standings[3];
+    (void)state;
+    for (int equal = 0; equal < 2; equal++) {
+        for (int a = 0; a < 3; a++) {
+            accounts[a] = (struct motet_account){.known = 1, .seen_ns = 1000000, .ran_ns = 900000};
+            for (int w = 0; w < MOTET_ACCOUNT_WAITS; w++)
+                accounts[a].waits[w].rank = accounts[a].links[w].rank = -1;
+            wait_between(&accounts[a], (a + 2) % 3, 1000);
+            for (int b = 0; b < 3; b++) {
+                accounts[a].links[b].rank = b;
+                accounts[a].links[b].ns = a == b ? 0 : equal ? 900 : busy[a][b];
+            }
+            standings[a] = (struct motet_standing){&accounts[a], a};
+        }
+        struct motet_straggler found = motet_straggler_find(standings, 3);
+        assert_int_equal(found.rank, equal ? -1 : 1);
+        if (!equal)
+            assert_int_equal(found.cause, motetLateSlowLink);
+    }
+    accounts[1].links[0].ns = accounts[2].links[0].ns = 80; /* the same network, but rank 1 waits for nobody: it is late */
+    accounts[1].waits[0].ns = accounts[1].wait_ns = 100;
+    assert_int_not_equal(motet_straggler_find(standings, 3).cause, motetLateSlowLink);
+}
+
 static void test_straggler_equal_links_nobody_stands_out(void **state)
 {
     (void)state;
@@ -235,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_straggler_waiting_is_split_by_who_was_late),
         cmocka_unit_test(test_straggler_cause_is_what_the_thread_did),
         cmocka_unit_test(test_straggler_slow_link_both_sides_wait),
+        cmocka_unit_test(test_straggler_slow_link_in_a_ring_is_told_by_its_network),
         cmocka_unit_test(test_straggler_late_rank_on_another_host_does_not_wait),
         cmocka_unit_test(test_straggler_equal_links_nobody_stands_out),
         cmocka_unit_test(test_tally_classes_and_buckets_at_their_limits),
