@@ -219,34 +219,6 @@ static int hosts(const struct motet_standing *standings, int nranks)
     return n;
 }
 
-/* All waiting between two hosts has two ends: of n equal ones each is an end of 2/n of it, and who stands out of nearly all. */
-static struct motet_straggler find_between(const struct motet_standing *standings, int nranks)
-{
-    struct motet_straggler worst = {.rank = -1};
-    int nhosts = hosts(standings, nranks);
-    uint64_t all_ns = 0;
-    for (int r = 0; r < nranks; r++)
-        all_ns += standings[r].account ? standings[r].account->wait_ns : 0;
-    for (int r = 0; r < nranks && nhosts > 1; r++) {
-        struct between sum = look_between(standings, nranks, r);
-        if (sum.blamers == 0 || sum.waiting == 0 || (double)sum.waiting < LEAST_SAVED * (double)all_ns)
-            continue;
-        double ends = (double)(sum.own + sum.blamed) / (double)sum.waiting, least = (1 + 2.0 / nhosts) / 2;
-        bool both_wait = sum.own * 2 >= sum.blamed / (uint64_t)sum.blamers;
-        if ((nhosts > 2 && ends < least) || (nhosts == 2 && sum.own * 4 > sum.blamed / (uint64_t)sum.blamers) ||
-            ends <= worst.share)
-            continue;
-        worst = (struct motet_straggler){
-            .rank = r,
-            .cause = both_wait ? motetLateSlowLink : cause_of(standings[r].account),
-            .share = ends < 1 ? ends : 1,
-            .saved = (double)(sum.own + sum.blamed) / (double)all_ns,
-        };
-        worst.saved = worst.saved < 1 ? worst.saved : 1;
-    }
-    return worst;
-}
-
 /* Time in which the network was at work on bytes to and from one rank, and between all. */
 static void look_at_links(const struct motet_standing *standings, int nranks, int rank, uint64_t *at_it, uint64_t *all)
 {
@@ -259,6 +231,42 @@ static void look_at_links(const struct motet_standing *standings, int nranks, in
             *all += standings[r].account->links[l].ns;
             *at_it += r == rank || to == rank ? standings[r].account->links[l].ns : 0;
         }
+}
+
+/* Whoever is late makes the others wait and waits little itself, for whomever they wait. */
+static bool waits_little(const struct motet_standing *standings, int nranks, int rank, uint64_t all_ns)
+{
+    uint64_t own_ns = standings[rank].account ? standings[rank].account->wait_ns : all_ns;
+    return own_ns < all_ns && own_ns * 4 * (uint64_t)(nranks - 1) <= all_ns - own_ns;
+}
+
+/* All waiting between two hosts has two ends: of n equal ones each is an end of 2/n of it, and who stands out of nearly all. Where the kernel
+ * counts the time of the network, that says more (find_link): in a ring, waiting goes round. */
+static struct motet_straggler find_between(const struct motet_standing *standings, int nranks)
+{
+    struct motet_straggler worst = {.rank = -1};
+    int nhosts = hosts(standings, nranks);
+    uint64_t all_ns = 0, at_it, network = 0;
+    for (int r = 0; r < nranks; r++)
+        all_ns += standings[r].account ? standings[r].account->wait_ns : 0;
+    for (int r = 0; r < nranks && nhosts > 1; r++) {
+        struct between sum = look_between(standings, nranks, r);
+        if (sum.blamers == 0 || sum.waiting == 0 || (double)sum.waiting < LEAST_SAVED * (double)all_ns)
+            continue;
+        double ends = (double)(sum.own + sum.blamed) / (double)sum.waiting, least = (1 + 2.0 / nhosts) / 2;
+        bool late = waits_little(standings, nranks, r, all_ns);
+        look_at_links(standings, nranks, r, &at_it, &network);
+        if ((!late && (nhosts == 2 || network > 0 || ends < least)) || ends <= worst.share)
+            continue;
+        worst = (struct motet_straggler){
+            .rank = r,
+            .cause = late ? cause_of(standings[r].account) : motetLateSlowLink,
+            .share = ends < 1 ? ends : 1,
+            .saved = (double)(sum.own + sum.blamed) / (double)all_ns,
+        };
+        worst.saved = worst.saved < 1 ? worst.saved : 1;
+    }
+    return worst;
 }
 
 /* Where ranks pass data on, each waits for the one before it, wherever the slow link is. But the network is at work for long only there. Of n

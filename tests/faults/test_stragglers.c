@@ -179,7 +179,7 @@ static pid_t hold_namespace(void)
     return ready ? pid : -1;
 }
 
-/* Three hosts with cables to a bridge, which lies in host 0; the cable of host 1 carries 20 Mbit/s in both directions. */
+/* Three hosts with cables to a bridge, which lies in host 0; the cable of host 1 carries 10 Mbit/s in both directions. */
 static bool lay_cables(void)
 {
     if (geteuid() != 0 || shell("ip -V >/dev/null 2>&1 && tc -V >/dev/null 2>&1 && nsenter -V >/dev/null 2>&1") != 0)
@@ -197,8 +197,8 @@ static bool lay_cables(void)
                 "nsenter -t %d -n sh -c 'ip link set lo up; ip addr add 10.76.0.%d/24 dev cable; ip link set cable up'",
                 (int)holders[0], h, (int)holders[h], h, (int)holders[h], h + 1) != 0)
             return false;
-    return shell("nsenter -t %d -n tc qdisc add dev to1 root tbf rate 20mbit burst 16kb limit 256kb && "
-                 "nsenter -t %d -n tc qdisc add dev cable root tbf rate 20mbit burst 16kb limit 256kb",
+    return shell("nsenter -t %d -n tc qdisc add dev to1 root tbf rate 10mbit burst 16kb limit 256kb && "
+                 "nsenter -t %d -n tc qdisc add dev cable root tbf rate 10mbit burst 16kb limit 256kb",
                  (int)holders[0], (int)holders[1]) == 0;
 }
 
@@ -226,7 +226,7 @@ static int work_on_hosts(motetComm_t none, int rank, int nranks, const void *arg
 
 static void test_stragglers_rank_behind_a_slow_link_is_named_for_its_link(void **state)
 {
-    const struct trial trial = {.calls = 12, .count = 131072};
+    const struct trial trial = {.calls = 8, .count = 131072};
     struct world world = {.kind = WORLD_BARE, .nranks = HOSTS};
     (void)state;
     bool laid = lay_cables();
