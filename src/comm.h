@@ -281,6 +281,9 @@ struct motet_wait {
 
 void motet_wait_begin(struct motet_wait *wait, const motetComm_t *comms, int ncomms);
 
+/* The same for a caller who has other things to do: brief waits (motet_wait_brief) are a few microseconds, or a few yields. */
+void motet_wait_begin_hasty(struct motet_wait *wait, const motetComm_t *comms, int ncomms);
+
 /* After progress: the next pause starts from spinning again. */
 void motet_wait_progressed(struct motet_wait *wait);
 

@@ -661,17 +661,23 @@ static motetResult_t go_on(motetComm_t comm, const struct motet_call *call, cons
     return result;
 }
 
-motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv)
+motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv,
+                                    struct motet_run **rest)
 {
     struct motet_flat_state state;
     struct motet_wait wait;
     wait.comms = &comm;
     wait.ncomms = 0; /* begins when there is something to wait for */
+    if (__builtin_expect(rest != NULL, 0))
+        motet_wait_begin_hasty(&wait, &comm, 1);
     motetResult_t result = motet_flat_run(flat, comm, send, recv, &wait, &state);
     if (result != motetInProgress)
         return result; /* it has not slept: nothing to take back */
     const struct motet_call call = motet_flat_call(flat, send, recv);
-    return go_on(comm, &call, &state, &wait);
+    if (!rest)
+        return go_on(comm, &call, &state, &wait);
+    result = start_or_resume(comm, &call, &state, rest);
+    return result == motetSuccess ? motetInProgress : result;
 }
 
 motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
@@ -681,7 +687,7 @@ motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
     if (flat && call->checked && !flat->checked)
         motet_flat_check(flat, call);
     if (flat)
-        return motet_engine_run_flat(comm, flat, call->send, call->recv);
+        return motet_engine_run_flat(comm, flat, call->send, call->recv, NULL);
     motet_wait_begin(&wait, &comm, 1);
     return go_on(comm, call, NULL, &wait);
 }

@@ -52,9 +52,11 @@ motetResult_t motet_engine_progress(struct motet_run *run, bool *moved);
 /* Runs a call to its end on the calling thread: start, progress, wait. `call` is read before it returns; its arrays are owned. */
 motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call);
 
-/* The same on the short way of calls like this one (flat.h), for callers that have found it. */
+/* The same on the short way of calls like this one (flat.h), for callers that have found it. With `rest` it does not wait long:
+ * motetInProgress, and *rest is to be progressed; on failure it is to be ended. */
 struct motet_flat;
-motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv);
+motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *flat, const void *send, void *recv,
+                                    struct motet_run **rest);
 
 /* The first position that still reads what this rank published by `plan`: whose done word has not reached `need`. The dead read no more.
  * -1: none. */

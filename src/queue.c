@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "recorder.h"
+#include "run.h"
 #include "ticket.h"
 
 /* ---- Operations ---- */
@@ -24,6 +25,17 @@ struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call)
     op->comm = comm;
     op->call = call;
     op->result = motetInProgress;
+    return op;
+}
+
+struct motet_op *motet_op_begun(motetComm_t comm, struct motet_run *run)
+{
+    struct motet_op *op = motet_op_collective(comm, NULL);
+    if (op) {
+        op->call = run->call;
+        op->run = run;
+        op->started = op->moves = true;
+    }
     return op;
 }
 
@@ -132,8 +144,10 @@ void motet_queue_append(struct motet_op *op)
     op->next = NULL;
     op->queued_ns = motet_clock_now();
     pthread_mutex_lock(&comm->queue_lock);
-    count_queued(comm, 1);
-    schedule(op);
+    if (!op->started) {
+        count_queued(comm, 1);
+        schedule(op);
+    }
     if (comm->queue_first)
         comm->queue_last->next = op;
     else
@@ -247,7 +261,10 @@ void motet_op_progress(struct motet_op *op, bool *moved)
     bool mine = false;
     if (!op->started && !op->unlisted && !may_start(op))
         return;
-    mine = !op->started; /* to start is to move */
+    mine = !op->started || op->moves; /* to start is to move */
+    if (op->moves)
+        atomic_store_explicit(&op->comm->control->driver, motet_thread_id(), memory_order_relaxed);
+    op->moves = false;
     motetResult_t result = !op->started ? start(op) : op->call ? motet_comm_check(op->comm) : motetSuccess;
     if (result == motetSuccess && op->call)
         result = motet_engine_progress(op->run, &mine);

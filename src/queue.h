@@ -22,6 +22,7 @@ struct motet_op {
     struct motet_timing timing; /* of the batch; a collective has its own */
     uint64_t queued_ns;         /* when it got its place */
     bool started;
+    bool moves;            /* begun by one thread, it is driven by another, which has not touched it yet */
     bool on_stream;        /* the progress thread drives it */
     bool unlisted;         /* nothing is before it, and its caller drives it: it needs no place in the order */
     motetResult_t result;  /* motetInProgress until complete */
@@ -33,6 +34,9 @@ struct motet_op {
 
 /* An operation of one collective call. Owns call, also on failure (then NULL is returned: out of memory). */
 struct motet_op *motet_op_collective(motetComm_t comm, struct motet_call *call);
+
+/* The rest of a collective that has begun elsewhere. The caller is inside, and nothing was before it in the order. NULL: out of memory. */
+struct motet_op *motet_op_begun(motetComm_t comm, struct motet_run *run);
 
 /* An empty batch, and one more message in it. */
 struct motet_op *motet_op_batch(motetComm_t comm);

@@ -424,6 +424,39 @@ motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const o
     return result;
 }
 
+bool motet_stream_is_idle(motetStream_t stream)
+{
+    if (stream->magic != STREAM_MAGIC)
+        return false;
+    pthread_mutex_lock(&all.lock);
+    bool idle = !stream->first;
+    pthread_mutex_unlock(&all.lock);
+    return idle;
+}
+
+motetResult_t motet_stream_run_flat(motetStream_t stream, motetComm_t comm, const struct motet_flat *flat, const void *send,
+                                    void *recv)
+{
+    struct motet_run *rest = NULL;
+    motetResult_t result = motet_engine_run_flat(comm, flat, send, recv, &rest);
+    struct motet_op *op = result == motetInProgress ? motet_op_begun(comm, rest) : NULL;
+    if (result == motetInProgress && !op) {
+        motet_fail(motetSystemError, "comm \"%s\" (%d ranks): rank %d is out of memory for a collective on a stream",
+                   comm->options.name, comm->nranks, comm->rank);
+        result = motet_comm_fault(comm, motetSystemError); /* the others have met it */
+    }
+    if (!op) {
+        motet_engine_end(rest);
+        return result;
+    }
+    motet_queue_append(op);
+    if (motet_stream_submit(stream, &op, 1) == motetSuccess)
+        return motetSuccess;
+    result = motet_queue_drive(&op, 1);
+    motet_op_free(op);
+    return result;
+}
+
 motetResult_t motet_stream_call(motetStream_t stream, motetHostFn_t fn, void *user_data)
 {
     return submit(stream, &(struct item){.kind = ITEM_CALL, .fn = fn, .user_data = user_data});

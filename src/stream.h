@@ -15,6 +15,15 @@ motetResult_t motet_stream_synchronize(motetStream_t stream);
  * group has for this stream. The stream owns them. Never blocks. On failure the caller still owns them. */
 motetResult_t motet_stream_submit(motetStream_t stream, struct motet_op *const ops[], int n);
 
+/* Whether nothing is on the stream, which is checked here; false, too, if it is none. */
+bool motet_stream_is_idle(motetStream_t stream);
+
+/* A small call on an idle stream, and with nothing before it on its communicator, is done here if all peers come in a few microseconds:
+ * to hand it over and hear of its end takes longer. Else the progress thread goes on with it. The caller is inside the communicator. */
+struct motet_flat;
+motetResult_t motet_stream_run_flat(motetStream_t stream, motetComm_t comm, const struct motet_flat *flat, const void *send,
+                                    void *recv);
+
 /* Returns when the progress thread touches the communicator, which is idle, no more. */
 void motet_stream_forget(motetComm_t comm);
 

@@ -272,6 +272,56 @@ static void test_stream_communicators_in_opposite_orders_do_not_deadlock(void **
     run_everywhere(crossed);
 }
 
+/* The others tell the late rank once their call has returned, on another communicator; only then does it call. */
+static int meet_late(motetComm_t comm, motetComm_t words, int rank, int nranks, int late, size_t n, motetStream_t stream)
+{
+    int64_t *mine = malloc(n * 8), *sums[2] = {calloc(n, 8), calloc(n, 8)};
+    CHECK(mine && sums[0] && sums[1]);
+    probe_fill(mine, n, rank, late);
+    for (int r = 0, word = 0; r < nranks && rank == late; r++)
+        if (r != late)
+            CALL(motetRecv(&word, 1, motetInt32, r, words, NULL));
+    CALL(motetAllReduce(mine, sums[0], n, motetInt64, motetSum, comm, stream));
+    if (rank != late) {
+        EXPECT(motetInProgress, motetStreamQuery(stream));
+        CALL(motetSend(&rank, 1, motetInt32, late, words, NULL));
+    }
+    CALL(motetAllReduce(mine, sums[1], n, motetInt64, motetSum, comm, stream)); /* behind the first, or at once */
+    CALL(motetStreamSynchronize(stream));
+    CHECK(probe_is_sum(sums[0], n, nranks, late) && probe_is_sum(sums[1], n, nranks, late));
+    memset(sums[0], 0x55, n * 8);
+    CALL(motetAllReduce(mine, sums[0], n, motetInt64, motetSum, comm, NULL));
+    CHECK(probe_is_sum(sums[0], n, nranks, late));
+    free(mine);
+    free(sums[0]);
+    free(sums[1]);
+    return 0;
+}
+
+/* Small calls that were made before, up to where they are no longer small: each rank in turn comes late. */
+static int handed_over(motetComm_t comm, int rank, int nranks, const void *argument)
+{
+    static const size_t sizes[] = {1, 64, 2047, 2048, 2049};
+    motetComm_t words;
+    motetStream_t stream;
+    (void)argument;
+    CALL(motetCommSplit(comm, 0, rank, &words, NULL));
+    CALL(motetStreamCreate(&stream));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int late = 0; late < 2 * nranks; late++) /* in the first round they are new */
+            if (meet_late(comm, words, rank, nranks, late % nranks, sizes[i], stream) != 0)
+                return 1;
+    CALL(motetStreamDestroy(stream));
+    CALL(motetCommDestroy(words));
+    return 0;
+}
+
+static void test_stream_small_call_is_handed_over_when_a_peer_is_late(void **state)
+{
+    (void)state;
+    run_everywhere(handed_over);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +332,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_event_orders_streams_and_measures_time),
         cmocka_unit_test(test_stream_destroy_waits_for_its_work),
         cmocka_unit_test(test_stream_communicators_in_opposite_orders_do_not_deadlock),
+        cmocka_unit_test(test_stream_small_call_is_handed_over_when_a_peer_is_late),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -3,8 +3,8 @@
 // torch.ops.load_library, and knows nothing of Python: the operator motet::attach gives a process group its backend.
 //
 // Operations with asyncOp = false run on the caller's thread. The others run on a stream of their own, taken from a pool, so that each has
-// its own error; the communicator keeps them in order. A group has three communicators (lanes): for what the program calls, for messages,
-// which never wait for collectives, and for what callbacks of futures call, made when the first of them calls something.
+// its own error; the communicator keeps them in order. A group has several communicators (lanes): for what the program calls, for messages,
+// which never wait for collectives, and for what callbacks of futures call, by depth, made when the first of them calls something.
 // A Work is kept by its group until it is known to be complete, so that tensors live as long as motet reads and writes them.
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -249,6 +249,16 @@ class Streams {
             free_.pop_back();
         }
     }
+    // One that is taken, until it goes to a work or back.
+    struct Taken {
+        motetStream_t stream = all().take();
+        ~Taken()
+        {
+            if (stream)
+                all().give(stream);
+        }
+        motetStream_t release() { return std::exchange(stream, nullptr); }
+    };
     static Streams &all()
     {
         static auto *streams = new Streams;
@@ -268,38 +278,68 @@ thread_local int depth = 0;
 // Calls of each depth have a communicator of their own, and their futures a thread of their own; those that are deeper share the last.
 constexpr int kDepths = 4;
 
-// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread: one thread for each group and depth. A future is
-// completed, and its callbacks run, before the next one of its depth is; so what they call has one order on all ranks if all callbacks of a
-// future, and of those made from it, are attached before the next call: by then either none of them ran, or the first ones ran to their
-// end and the others run where they are attached, before the next call. The thread ends when it has had nothing to do for a while.
+// Runs what follows a work (copies, callbacks of futures) beside motet's progress thread: one thread for each group and depth. Futures are
+// completed in the order in which they were asked for, each with its callbacks before the next one; those of messages as they come. So what
+// callbacks call has one order on all ranks if all callbacks of a future, and of those made from it, are attached before the next call: by
+// then either none of them ran, or the first ones ran to their end and the others run where they are attached, before the next call. The
+// thread ends when it has had nothing to do for a while.
 class Callbacks : public std::enable_shared_from_this<Callbacks> {
   public:
-    explicit Callbacks(int deep) : depth_(deep) {}
-    void run(std::function<void()> job)
+    struct Job {
+        std::function<void()> run;
+        bool ready;
+    };
+    using Place = std::shared_ptr<Job>;
+
+    Callbacks(int deep, bool ordered) : depth_(deep), ordered_(ordered) {}
+    // A place in the order; it runs once it is ready.
+    Place add(std::function<void()> run, bool ready)
+    {
+        auto job = std::make_shared<Job>(Job{std::move(run), ready});
+        outstanding_++;
+        std::lock_guard<std::mutex> lock(mutex_);
+        jobs_.push_back(job);
+        if (ready)
+            wake();
+        return job;
+    }
+    void setReady(const Place &job)
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        jobs_.push_back(std::move(job));
+        job->ready = true;
+        wake();
+    }
+    // Whether a future may be completed by the caller at once: all before it are, or the caller is the one who completes them.
+    bool isQuiet() const { return outstanding_ == 0 || isHere(); }
+    bool isHere() const { return here == this; }
+
+  private:
+    void wake()
+    {
         if (!serving_)
             std::thread([self = shared_from_this()] { self->serve(); }).detach();
         serving_ = true;
         ready_.notify_one();
     }
-
-    // Whether the calling thread is the one that runs them: it cannot wait for itself.
-    bool isHere() const { return here == this; }
-
-  private:
+    std::list<Place>::iterator next()
+    {
+        if (ordered_)
+            return !jobs_.empty() && jobs_.front()->ready ? jobs_.begin() : jobs_.end();
+        return std::find_if(jobs_.begin(), jobs_.end(), [](const Place &job) { return job->ready; });
+    }
     void serve()
     {
         here = this;
         depth = depth_;
         std::unique_lock<std::mutex> lock(mutex_);
-        while (ready_.wait_for(lock, std::chrono::seconds(5), [this] { return !jobs_.empty(); })) {
-            auto job = std::move(jobs_.front());
-            jobs_.pop_front();
+        while (ready_.wait_for(lock, std::chrono::seconds(5), [this] { return next() != jobs_.end(); })) {
+            auto place = next();
+            auto job = std::move((*place)->run);
+            jobs_.erase(place);
             lock.unlock();
             job();
             job = nullptr;
+            outstanding_--;
             lock.lock();
         }
         serving_ = false;
@@ -307,8 +347,10 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
     static thread_local Callbacks *here;
     std::mutex mutex_;
     std::condition_variable ready_;
-    std::deque<std::function<void()>> jobs_;
+    std::list<Place> jobs_;
+    std::atomic<int> outstanding_{0};
     const int depth_;
+    const bool ordered_;
     bool serving_ = false;
 };
 
@@ -324,8 +366,9 @@ class Running;
 struct Pending {
     std::mutex mutex;
     std::list<Pointer<Running>> works;
+    std::atomic<int> count{0};                  // of works
     const std::shared_ptr<Callbacks> callbacks; // of these works
-    explicit Pending(int depth) : callbacks(std::make_shared<Callbacks>(depth + 1)) {}
+    Pending(int depth, bool ordered) : callbacks(std::make_shared<Callbacks>(depth + 1, ordered)) {}
 };
 
 using Output = std::variant<Tensors, std::vector<Tensors>>;
@@ -344,8 +387,8 @@ c10::TypePtr typeOf(const Output &output)
 // An operation that was complete when it was returned.
 class Complete : public Work {
   public:
-    Complete(int rank, OpType type, const char *title, uint64_t number, Output output)
-        : Work(rank, type, title, std::nullopt), number_(number), output_(std::move(output)) {}
+    Complete(int rank, OpType type, const char *title, uint64_t number, Output output, std::shared_ptr<Callbacks> callbacks)
+        : Work(rank, type, title, std::nullopt), number_(number), output_(std::move(output)), callbacks_(std::move(callbacks)) {}
     bool isCompleted() override { return true; }
     bool isSuccess() const override { return true; }
     bool wait(milliseconds) override { return true; }
@@ -357,38 +400,42 @@ class Complete : public Work {
     }
     Pointer<c10::ivalue::Future> getFuture() override
     {
-        auto future = c10::make_intrusive<c10::ivalue::Future>(typeOf(output_));
-        future->markCompleted(valueOf(output_));
-        return future;
+        return completed(typeOf(output_), valueOf(output_));
     }
     Pointer<c10::ivalue::Future> getFutureResult() override
     {
-        auto future = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
-        future->markCompleted(static_cast<int64_t>(c10d::WorkResult::SUCCESS));
-        return future;
+        return completed(c10::IntType::get(), static_cast<int64_t>(c10d::WorkResult::SUCCESS));
     }
     uint64_t getSequencenumber() const override { return number_; }
     float getDuration() const override { return 0; }
     void ended() { finish(); } // of the profiler's row
 
   private:
+    Pointer<c10::ivalue::Future> completed(c10::TypePtr type, c10::IValue value)
+    {
+        auto future = c10::make_intrusive<c10::ivalue::Future>(std::move(type));
+        if (callbacks_->isQuiet())
+            future->markCompleted(std::move(value));
+        else
+            callbacks_->add([future, value] { future->markCompleted(value); }, true);
+        return future;
+    }
     uint64_t number_;
     Output output_;
+    std::shared_ptr<Callbacks> callbacks_;
 };
 
 // An operation on a stream. It lands when the stream is through with it, on motet's thread; it settles on the first thread that asks.
 class Running : public Work {
   public:
-    Running(int rank, OpType type, const char *title, uint64_t number, std::shared_ptr<Pending> pending)
-        : Work(rank, type, title, std::nullopt), number_(number), pending_(std::move(pending)), stream_(Streams::all().take()),
-          started_(Clock::now()) {}
+    Running(int rank, OpType type, const char *title, uint64_t number, std::shared_ptr<Pending> pending, motetStream_t stream)
+        : Work(rank, type, title, std::nullopt), number_(number), pending_(std::move(pending)), stream_(stream), started_(Clock::now()) {}
     ~Running() override
     {
         if (stream_)
             Streams::all().give(stream_);
     }
 
-    motetStream_t stream() const { return stream_; }
     motetStatus_t *status() { return &status_; }
 
     // The call was accepted: from now on the group keeps the work.
@@ -402,6 +449,7 @@ class Running : public Work {
         {
             std::lock_guard<std::mutex> lock(pending_->mutex);
             place_ = pending_->works.insert(pending_->works.end(), self);
+            pending_->count++;
         }
         check(motetLaunchHostFunc(stream_, landed, this));
     }
@@ -469,6 +517,8 @@ class Running : public Work {
     static void reap(Pending &pending)
     {
         Pointer<Running> work;
+        if (pending.count == 0)
+            return;
         do {
             std::lock_guard<std::mutex> lock(pending.mutex);
             work = pending.works.empty() ? nullptr : pending.works.front();
@@ -502,13 +552,15 @@ class Running : public Work {
         work->landed_ = true;
         work->ended_ = Clock::now();
         work->arrived_.notify_all();
-        if (work->future_ || work->outcome_ || !work->copies_.empty())
+        if (work->job_)
+            work->pending_->callbacks->setReady(work->job_);
+        else if (!work->copies_.empty())
             work->follow();
     }
 
-    void follow()
+    Callbacks::Place follow()
     {
-        pending_->callbacks->run([self = Pointer<Running>::reclaim_copy(this)] { self->keep(); });
+        return pending_->callbacks->add([self = Pointer<Running>::reclaim_copy(this)] { self->keep(); }, landed_);
     }
 
     // The future that was asked for, also when all is over. It is completed by the callbacks' thread, after those before it.
@@ -518,14 +570,16 @@ class Running : public Work {
             arrived_.wait(lock, [this] { return landed_; });
             settle(lock);
             keepPromises(lock);
-        } else if (landed_)
-            follow();
+        } else if (!job_) {
+            job_ = follow();
+        }
         return future;
     }
 
     void keep()
     {
         std::unique_lock<std::mutex> lock(state_);
+        job_ = nullptr; // whoever asks again gets another
         settle(lock);
         keepPromises(lock);
     }
@@ -558,6 +612,7 @@ class Running : public Work {
             std::lock_guard<std::mutex> pendingLock(pending_->mutex);
             self = std::move(*place_);
             pending_->works.erase(place_);
+            pending_->count--;
         }
         lock.unlock();
         self.reset();
@@ -600,6 +655,7 @@ class Running : public Work {
     std::condition_variable arrived_;
     bool landed_ = false, settled_ = false, told_ = false, toldOutcome_ = false;
     std::exception_ptr error_;
+    Callbacks::Place job_; // completes the futures
     Pointer<c10::ivalue::Future> future_, outcome_;
     Clock::time_point started_, ended_;
 };
@@ -649,7 +705,7 @@ class Group : public Backend {
         lanes_[PROGRAM].comm = comms.program;
         lanes_[MESSAGES].comm = comms.messages;
         for (int lane = PROGRAM; lane <= MESSAGES; lane++)
-            lanes_[lane].pending = std::make_shared<Pending>(lane == MESSAGES ? 0 : lane);
+            lanes_[lane].pending = lane == MESSAGES ? std::make_shared<Pending>(0, false) : std::make_shared<Pending>(lane, true);
         Streams::all().count(1);
         init();
     }
@@ -1097,18 +1153,28 @@ class Group : public Backend {
         uint64_t number = ++number_;
         constexpr bool receives = std::is_invocable_v<Function, motetStream_t, Running &>;
         if constexpr (!receives) if (here) {
-            auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), number, std::move(output));
+            auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), number, std::move(output), lane.pending->callbacks);
             accept(function(nullptr), lane);
             if (C10_UNLIKELY(!copies.empty()))
                 finishCopies(copies);
             work->ended();
             return work;
         }
-        auto work = c10::make_intrusive<Running>(rank_, call.type, titleOf(call.title), number, lane.pending);
+        Streams::Taken taken;
+        motetStream_t stream = taken.stream;
+        bool called = false;
+        // Small operations are often complete when the call returns: there is nothing to wait for, and nobody to hear of it.
+        if constexpr (!receives) if (!message && limit == commTimeout_ && copies.empty() && !at::hasCallbacks()) {
+            accept(function(stream), lane);
+            called = true;
+            if (motetStreamQuery(stream) == motetSuccess)
+                return c10::make_intrusive<Complete>(rank_, call.type, nullptr, number, std::move(output), lane.pending->callbacks);
+        }
+        auto work = c10::make_intrusive<Running>(rank_, call.type, titleOf(call.title), number, lane.pending, taken.release());
         if constexpr (receives)
-            accept(function(work->stream(), *work), lane);
-        else
-            accept(function(work->stream()), lane);
+            accept(function(stream, *work), lane);
+        else if (!called)
+            accept(function(stream), lane);
         work->begin(std::move(output), std::move(keep), std::move(copies), limit == commTimeout_ ? milliseconds(0) : limit);
         if (!call.async)
             work->wait(milliseconds(0));
@@ -1134,7 +1200,7 @@ class Group : public Backend {
 
     Pointer<Work> complete(const Call &call, Output output)
     {
-        auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), ++number_, std::move(output));
+        auto work = c10::make_intrusive<Complete>(rank_, call.type, titleOf(call.title), ++number_, std::move(output), lanes_[laneHere()].pending->callbacks);
         work->ended();
         return work;
     }
