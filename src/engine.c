@@ -666,6 +666,12 @@ motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *f
 {
     struct motet_flat_state state;
     struct motet_wait wait;
+    uint64_t offset;
+    if (!flat->stages_always && motet_segment_offset(send, 1, &offset)) {
+        const struct motet_call call = motet_flat_call(flat, send, recv);
+        motet_wait_begin(&wait, &comm, 1);
+        return go_on(comm, &call, NULL, &wait);
+    }
     wait.comms = &comm;
     wait.ncomms = 0; /* begins when there is something to wait for */
     if (__builtin_expect(rest != NULL, 0))

@@ -14,9 +14,11 @@
 #include "steps.h"
 #include "tune.h"
 
-/* Beyond this a message is worth cutting into pieces that overlap, or reading where it lies: the engine's work. */
-#define FLAT_BYTES_MAX (MOTET_DIRECT_FROM_BYTES - 1)
-_Static_assert(FLAT_BYTES_MAX == MOTET_COST_SHORT_BYTES, "the cost model prices the short way where it is taken");
+/* Beyond this a message that goes one way is worth cutting into pieces that overlap: the engine's work. Where every rank sends and
+ * receives at once, all are busy all the time anyway, and pieces only cost: 15 to 30 % of an all-gather of two ranks. */
+#define ONE_WAY_BYTES_MAX  (MOTET_DIRECT_FROM_BYTES - 1)
+#define EXCHANGE_BYTES_MAX (512 * 1024)
+_Static_assert(ONE_WAY_BYTES_MAX == MOTET_COST_SHORT_BYTES, "the cost model prices the short way where it is taken");
 
 #define OPERANDS_MAX 64
 
@@ -118,6 +120,15 @@ bool motet_flat_suits(const struct motet_plan *plan)
     return true;
 }
 
+/* The longest message of a plan that goes the short way. Threads read what is longer where it lies. */
+static size_t bytes_max(const motetComm_t comm, const struct motet_plan *plan)
+{
+    for (int i = 0; i < plan->nreaders; i++)
+        if (comm->peers[plan->readers[i]].same_process)
+            return ONE_WAY_BYTES_MAX;
+    return plan->nreaders > 0 && plan->nwriters > 0 ? EXCHANGE_BYTES_MAX : ONE_WAY_BYTES_MAX;
+}
+
 static size_t offset_in(const struct motet_tiling *tiling, const struct motet_side *side, struct motet_span span, int nchunks,
                         struct motet_extent *extent)
 {
@@ -213,7 +224,7 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
     }
     loop->largest = largest;
     loop->record = make_record(call, plan, largest <= loop->inline_bytes ? MOTET_RECORD_LL : MOTET_RECORD_SIMPLE);
-    if (largest <= FLAT_BYTES_MAX)
+    if (largest <= bytes_max(comm, plan))
         return loop;
     free_loop(loop);
     return NULL;
@@ -236,8 +247,8 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
         comm->options.profiler.size) /* the loop has no steps to tell of */
         return;
     /* The bound spares calls that are too long the making of a loop, each time: no chunk is shorter than its part of the block. */
-    if (!is_simple(call) || call->count > FLAT_BYTES_MAX / reduction->size * (size_t)plan->parts || motet_flat_find(comm, &key) ||
-        !motet_flat_suits(plan) || !all_mapped(comm, plan))
+    if (!is_simple(call) || call->count > bytes_max(comm, plan) / reduction->size * (size_t)plan->parts ||
+        motet_flat_find(comm, &key) || !motet_flat_suits(plan) || !all_mapped(comm, plan))
         return;
     if (!comm->flats)
         comm->flats = calloc(1, sizeof *comm->flats);
@@ -246,7 +257,8 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
         return;
     struct motet_flat *flat = motet_flat_place(comm->flats, &key);
     free_loop(flat->loop);
-    *flat = (struct motet_flat){.key = key, .name = call->name, .loop = loop};
+    *flat =
+        (struct motet_flat){.key = key, .name = call->name, .stages_always = loop->largest < MOTET_DIRECT_FROM_BYTES, .loop = loop};
     motet_flat_check(flat, call);
 }
 
@@ -326,14 +338,23 @@ static void store(const struct context *c, const struct flat_step *step, struct 
         motet_copy_private(to, operands[0].at, step->bytes);
 }
 
-/* As find, after a look that found nothing; NULL: the peer is late. */
+/* Whether what a source sent is there, but where only the engine reads it: in the sender's own buffer. */
+static bool lies_elsewhere(const struct context *c, const struct flat_step *step, const struct flat_source *source)
+{
+    const struct motet_slot *slot = (const struct motet_slot *)((const char *)source->slots + c->lane_offset);
+    uint64_t filled = atomic_load_explicit(&slot->filled, memory_order_acquire);
+    return step->bytes >= MOTET_DIRECT_FROM_BYTES && ((filled ^ c->turn) & ~0xffffffull) == 0 && slot->call == c->call_word &&
+           slot->direct != 0;
+}
+
+/* As find, after a look that found nothing; NULL: the peer is late, or it is the engine's work. */
 static inline const char *await(const struct context *c, const struct flat_step *step, const struct flat_source *source,
                                 struct motet_wait *wait)
 {
     const char *at;
     motet_timing_seen(c->timing, c->comm, false);
     while (!(at = find(c, step, source)))
-        if (!motet_wait_brief(wait))
+        if (!motet_wait_brief(wait) || lies_elsewhere(c, step, source))
             return NULL;
     motet_timing_look(c->timing, source->peer);
     motet_timing_seen(c->timing, c->comm, true);

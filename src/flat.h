@@ -28,6 +28,7 @@ struct motet_flat {
     bool checked;
     size_t send_bytes, recv_bytes;
     ptrdiff_t in_place;
+    bool stages_always;           /* else a send buffer that peers can map goes the long way, which lets them read it there */
     struct motet_flat_loop *loop; /* private to flat.c */
 };
 

@@ -14,7 +14,7 @@ static void run_everywhere(world_function function)
         assert_int_equal(world_run(&worlds[i], function, NULL), 0);
 }
 
-static const size_t lens[] = {1, 8, 511, 512, 513, 4096, 70001, 600000};
+static const size_t lens[] = {1, 8, 511, 512, 513, 4096, 30000, 70001, 600000};
 
 /* All-reduce and all-to-all on buffers of which each rank takes its own from MemAlloc or malloc. */
 static int mixed(motetComm_t comm, int rank, int nranks, const void *argument)
