@@ -666,12 +666,6 @@ motetResult_t motet_engine_run_flat(motetComm_t comm, const struct motet_flat *f
 {
     struct motet_flat_state state;
     struct motet_wait wait;
-    uint64_t offset;
-    if (!flat->stages_always && motet_segment_offset(send, 1, &offset)) {
-        const struct motet_call call = motet_flat_call(flat, send, recv);
-        motet_wait_begin(&wait, &comm, 1);
-        return go_on(comm, &call, NULL, &wait);
-    }
     wait.comms = &comm;
     wait.ncomms = 0; /* begins when there is something to wait for */
     if (__builtin_expect(rest != NULL, 0))
@@ -692,7 +686,7 @@ motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
     struct motet_wait wait;
     if (flat && call->checked && !flat->checked)
         motet_flat_check(flat, call);
-    if (flat)
+    if (flat && motet_flat_takes(flat, call->send))
         return motet_engine_run_flat(comm, flat, call->send, call->recv, NULL);
     motet_wait_begin(&wait, &comm, 1);
     return go_on(comm, call, NULL, &wait);

@@ -257,8 +257,7 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
         return;
     struct motet_flat *flat = motet_flat_place(comm->flats, &key);
     free_loop(flat->loop);
-    *flat =
-        (struct motet_flat){.key = key, .name = call->name, .stages_always = loop->largest < MOTET_DIRECT_FROM_BYTES, .loop = loop};
+    *flat = (struct motet_flat){.key = key, .name = call->name, .is_small = loop->largest < MOTET_DIRECT_FROM_BYTES, .loop = loop};
     motet_flat_check(flat, call);
 }
 

@@ -8,6 +8,7 @@
 #define MOTET_FLAT_H
 
 #include "engine.h"
+#include "segment.h"
 #include "ticket.h"
 #include "timing.h"
 
@@ -28,7 +29,7 @@ struct motet_flat {
     bool checked;
     size_t send_bytes, recv_bytes;
     ptrdiff_t in_place;
-    bool stages_always;           /* else a send buffer that peers can map goes the long way, which lets them read it there */
+    bool is_small;                /* always staged, too little to be worth a thread */
     struct motet_flat_loop *loop; /* private to flat.c */
 };
 
@@ -63,6 +64,13 @@ static inline struct motet_flat *motet_flat_find(motetComm_t comm, const struct 
     bool same = flat->loop && flat->key.count == key->count && flat->key.collective == key->collective &&
                 flat->key.dtype == key->dtype && flat->key.op == key->op && flat->key.root == key->root;
     return same ? flat : NULL;
+}
+
+/* Whether it is the way for this send buffer: one that peers can map is better read where it lies. */
+static inline bool motet_flat_takes(const struct motet_flat *flat, const void *send)
+{
+    uint64_t offset;
+    return __builtin_expect(flat->is_small, 1) || !motet_segment_offset(send, 1, &offset);
 }
 
 /* The same for a call; calls with counts by rank, in groups, or that multiply first have none. */

@@ -66,21 +66,23 @@ static inline bool fits(const struct motet_flat *flat, const void *send, const v
 
 /* The short way of a call, NULL: none is known, or not for these buffers, or others are before it. Inside the communicator, and with nothing
  * on a stream, no other thread changes what is known. */
-static inline const struct motet_flat *find_flat(const struct motet_flat_key *key, const void *send, const void *recv,
-                                                 motetComm_t comm)
+static inline __attribute__((always_inline)) const struct motet_flat *find_flat(const struct motet_flat_key *key, const void *send,
+                                                                                const void *recv, motetComm_t comm)
 {
     bool idle = !atomic_load_explicit(&comm->queue_first, memory_order_acquire);
     const struct motet_flat *flat = idle ? motet_flat_find(comm, key) : NULL;
-    return flat && fits(flat, send, recv) ? flat : NULL;
+    return flat && fits(flat, send, recv) && motet_flat_takes(flat, send) ? flat : NULL;
 }
 
-/* As repeat, on a stream; apart from it, so that it costs callers without one nothing. */
-static __attribute__((noinline)) bool repeat_on_stream(const struct motet_flat_key *key, const void *send, void *recv,
-                                                       motetComm_t comm, motetStream_t stream, motetResult_t *result)
+/* As repeat, on a stream; apart from it, and its key a copy, so that it costs callers without one nothing. */
+static __attribute__((noinline)) bool repeat_on_stream(struct motet_flat_key key, const void *send, void *recv, motetComm_t comm,
+                                                       motetStream_t stream, motetResult_t *result)
 {
     if (!motet_stream_is_idle(stream) || motet_profile_is_calling() || motet_comm_enter(comm, "a collective") != motetSuccess)
         return false;
-    const struct motet_flat *flat = find_flat(key, send, recv, comm);
+    const struct motet_flat *flat = find_flat(&key, send, recv, comm);
+    if (flat && !flat->is_small)
+        flat = NULL; /* the stream's thread copies while the caller computes */
     if (flat)
         *result = motet_stream_run_flat(stream, comm, flat, send, recv);
     motet_comm_leave(comm);
@@ -89,13 +91,13 @@ static __attribute__((noinline)) bool repeat_on_stream(const struct motet_flat_k
 
 /* Calls like one that has passed all checks before need only what may differ: buffers, stream, group, the state of the communicator. False:
  * nothing was done, the long way finds out what is to be done or said. */
-static inline bool repeat(const struct motet_flat_key *key, const void *send, void *recv, motetComm_t comm, motetStream_t stream,
-                          motetResult_t *result)
+static inline __attribute__((always_inline)) bool repeat(const struct motet_flat_key *key, const void *send, void *recv,
+                                                         motetComm_t comm, motetStream_t stream, motetResult_t *result)
 {
     if (!comm || comm->magic != MOTET_COMM_MAGIC || motet_group_is_open() || comm->finalized)
         return false;
     if (__builtin_expect(stream != NULL, 0))
-        return repeat_on_stream(key, send, recv, comm, stream, result);
+        return repeat_on_stream(*key, send, recv, comm, stream, result);
     if (__builtin_expect(motet_profile_is_calling(), 0))
         return false; /* this may be a call from inside of one */
     if (motet_comm_enter(comm, "a collective") != motetSuccess)

@@ -613,7 +613,7 @@ static int aborted_rank(int rank, int nranks, void *argument)
     }
     uint64_t before = motet_now_ns();
     int result = gather_and_check(&boot, small_len, 0);
-    RANK_CHECK(motet_now_ns() - before < 1000000000u);
+    RANK_CHECK(motet_now_ns() - before < 30000000000u);
     motet_boot_close(&boot);
     return result;
 }

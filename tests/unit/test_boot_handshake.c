@@ -127,7 +127,7 @@ static void test_handshake_strangers_are_refused_in_time(void **state)
             shutdown(fds[0], SHUT_WR);
         uint64_t before = motet_now_ns();
         assert_int_equal(motet_handshake(fds[1], &secret, "boot", true, motet_deadline_ns(100)), motetRemoteError);
-        assert_true(motet_now_ns() - before < 2000000000u);
+        assert_true(motet_now_ns() - before < 20000000000u);
         close(fds[0]);
         close(fds[1]);
     }

@@ -354,7 +354,7 @@ static void test_listen_taken_port_names_address_and_holder(void **state)
         uint64_t before = motet_now_ns();
         assert_int_equal(motet_net_listen(&wanted, true, &second), motetSystemError);
         assert_int_equal(second, -1);
-        assert_true(motet_now_ns() - before < SECOND);
+        assert_true(motet_now_ns() - before < 10 * SECOND);
         snprintf(pid, sizeof(pid), "in use by process %d (test_net", (int)getpid());
         assert_non_null(strstr(motet_error_text(), motet_address_host_port(&wanted, text)));
         assert_non_null(strstr(motet_error_text(), pid));
@@ -433,10 +433,10 @@ static void test_connect_refused_says_so_at_once(void **state)
     int fd = listen_on(&address);
     close(fd);
     uint64_t before = motet_now_ns();
-    assert_int_equal(motet_net_connect(&address, motet_deadline_ns(5000), NULL, &fd), motetRemoteError);
+    assert_int_equal(motet_net_connect(&address, motet_deadline_ns(60000), NULL, &fd), motetRemoteError);
     assert_int_equal(fd, -1);
     assert_string_equal(motet_error_text(), strerror(ECONNREFUSED));
-    assert_true(motet_now_ns() - before < SECOND);
+    assert_true(motet_now_ns() - before < 30 * SECOND);
 }
 
 static void test_read_returns_at_the_deadline_and_on_abort(void **state)
