@@ -157,6 +157,44 @@ def _all_to_all(rank: int, size: int) -> None:
 
 
 @inside
+def _refused(rank: int, size: int) -> None:
+    """Tensors and lists that do not fit are refused before anything is written, and the group goes on."""
+    x, wide, room = torch.ones(2), torch.ones(2, dtype=torch.float64), torch.zeros(2 * size)
+    root, others = [x] * size, [wide] + [x] * (size - 1)
+    group, to_first = dist.group.WORLD, (dist.distributed_c10d.GatherOptions(), dist.distributed_c10d.ScatterOptions())
+    for options in to_first:
+        options.rootRank = 0
+    for said, call in [
+        ("all_gather_into_tensor: the input", lambda: dist.all_gather_into_tensor(room, wide)),
+        ("all_gather_into_tensor of", lambda: dist.all_gather_into_tensor(room, torch.ones(3))),
+        ("reduce_scatter_tensor: the input", lambda: dist.reduce_scatter_tensor(wide, room)),
+        ("reduce_scatter_tensor of", lambda: dist.reduce_scatter_tensor(torch.ones(3), room)),
+        ("all_to_all: the input", lambda: group.alltoall_base(room, torch.ones(2 * size, dtype=torch.float64), [], [])),
+        ("all_to_all: the input's dim 0", lambda: dist.all_to_all_single(room, torch.ones(2 * size + 1))),
+        ("all_to_all: the output's dim 0", lambda: dist.all_to_all_single(torch.ones(2 * size + 1), room)),
+        ("all_to_all: .*output splits", lambda: dist.all_to_all_single(x, room, [2] * size, [2] * size)),
+        ("all_to_all: .*input splits", lambda: dist.all_to_all_single(room, x, [2] * size, [2] * size)),
+        ("all_to_all: .*input splits", lambda: dist.all_to_all_single(room, room.clone(), [2] * size, [2] * (size - 1))),
+        ("all_to_all", lambda: dist.all_to_all(root[1:], root)),
+        ("all_to_all", lambda: dist.all_to_all(root, root[1:])),
+        (".*one type", lambda: group.alltoall(root, others)),
+        ("all_gather", lambda: dist.all_gather(root[1:], x)),
+        ("all_gather: the input", lambda: group.allgather([root], [wide])),
+        (".*one type", lambda: group.allgather([[x] * (size - 1) + [wide]], [x])),
+        ("all_gather: this rank gives", lambda: dist.all_gather(root, torch.ones(3))),
+        ("all_gather_coalesced", lambda: group.allgather_coalesced([[x], [x]], [torch.ones(3)])),
+        ("reduce_scatter", lambda: dist.reduce_scatter(x, root[1:])),
+        ("reduce_scatter: the input", lambda: group.reduce_scatter([wide], [root])),
+        ("reduce_scatter: this rank's input", lambda: dist.reduce_scatter(torch.ones(3), root)),
+        ("gather", lambda: dist.gather(x, root[1:]) if rank == 0 else group.gather([root], [x], to_first[0])),
+        ("scatter", lambda: dist.scatter(x, root[1:]) if rank == 0 else group.scatter([x], [root], to_first[1])),
+    ]:
+        with pytest.raises(RuntimeError, match=f"motet: {said}"):
+            call()
+    assert not room.any()
+
+
+@inside
 def _strided(rank: int, size: int) -> None:
     base = torch.zeros(6, 8)
     column = base[:, 3]
@@ -441,7 +479,7 @@ def _again(rank: int, size: int, folder: str) -> None:
 
 
 OPERATIONS = [
-    _all_reduce_types, _operations, _movement, _all_to_all, _strided, _asynchronous, _messages, _sparse, _functional, _groups, _shrunk,
+    _all_reduce_types, _operations, _movement, _all_to_all, _refused, _strided, _asynchronous, _messages, _sparse, _functional, _groups, _shrunk,
     _aborted, _monitored, _mixed, _again,
 ]  # fmt: skip
 

@@ -75,9 +75,13 @@ def _flat(tensor: Any) -> Any:
     return tensor.detach().contiguous()
 
 
-def _may_be_written(tensor: Any) -> None:
-    if any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape)):
-        raise RuntimeError("an output whose elements share memory (expanded) cannot be written")
+def _check(right: bool, what: str) -> None:
+    if not right:
+        raise RuntimeError(f"motet: {what}")
+
+
+def _check_types(name: str, given: Any, output: Any) -> None:
+    _check(given.dtype == output.dtype, f"{name}: the input is {given.dtype}, the output {output.dtype}")
 
 
 def _write_back(pairs: Sequence[Any]) -> Optional[Callable[[], None]]:
@@ -85,6 +89,9 @@ def _write_back(pairs: Sequence[Any]) -> Optional[Callable[[], None]]:
     others = [(tensor.detach(), flat) for tensor, flat in pairs if tensor.data_ptr() != flat.data_ptr()]
     if not others:
         return None
+    for tensor, _ in others:
+        expanded = any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape))
+        _check(not expanded, "an output whose elements share memory (expanded) cannot be written")
 
     def copy() -> None:
         for tensor, flat in others:
@@ -306,8 +313,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     @staticmethod
     def _one(tensors: Sequence[Any]) -> Any:
-        if len(tensors) != 1:
-            raise RuntimeError(f"a call takes one tensor, not {len(tensors)}")
+        _check(len(tensors) == 1, f"one tensor per rank, not {len(tensors)}")
         return tensors[0]
 
     # ---- collectives
@@ -316,7 +322,6 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         tensor = self._one(tensors)
         if tensor.is_sparse:
             return self._allreduce_sparse(tensor, opts)
-        _may_be_written(tensor)
         flat = _flat(tensor)
         with self._operation(getattr(opts, "reduceOp", "SUM"), tensor.dtype) as op:
             arguments = (flat.data_ptr(), flat.data_ptr(), flat.numel(), _DTYPES[flat.dtype], op)
@@ -341,10 +346,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     allreduce_sparse = allreduce
 
     def allreduce_coalesced(self, tensors: List[Any], opts: Any = None) -> _Work:
-        whole = torch.cat([_flat(tensor).flatten() for tensor in tensors])
-        work = self.allreduce([whole], opts)
-        parts = torch.split(whole, [tensor.numel() for tensor in tensors])
-        return self._after(work, list(tensors), _write_back(list(zip(tensors, parts))))
+        return self._each(lambda tensor, _, its: self.allreduce([tensor], its), tensors, tensors, opts)
 
     @staticmethod
     def _after(work: _Work, outputs: List[Any], finish: Optional[Callable[[], None]]) -> _Work:
@@ -368,33 +370,50 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def broadcast(self, tensors: List[Any], opts: Any) -> _Work:
         tensor = self._one(tensors)
-        if opts.rootRank != self._rank:
-            _may_be_written(tensor)
         flat = _flat(tensor)
+        pairs = [(tensor, flat)] if opts.rootRank != self._rank else []
         arguments = (flat.data_ptr(), flat.data_ptr(), flat.numel(), _DTYPES[flat.dtype], opts.rootRank)
-        return self._run("Broadcast", arguments, opts, [tensor], _write_back([(tensor, flat)]), flat)
+        return self._run("Broadcast", arguments, opts, [tensor], _write_back(pairs), flat)
 
     def barrier(self, opts: Any = None) -> _Work:
         return self._run("Barrier", (), opts, [])
 
-    def _blocks(self, tensors: Sequence[Any]) -> Any:
-        """One tensor for a list of outputs or inputs, and the lengths."""
-        counts = [tensor.numel() for tensor in tensors]
-        return torch.cat([_flat(tensor).flatten() for tensor in tensors]), counts
+    def _per_rank(self, name: str, tensors: Sequence[Any]) -> List[int]:
+        """The lengths of a list of outputs or inputs: one for each rank, all of one type."""
+        _check(len(tensors) == self._size, f"{name} needs a list of {self._size} tensors, one per rank, not of {len(tensors)}")
+        types = {tensor.dtype for tensor in tensors}
+        _check(len(types) == 1, f"{name}: tensors of one list must have one type, not {types}")
+        return [tensor.numel() for tensor in tensors]
+
+    def _root_only(self, name: str, lists: Sequence[Any], root: int) -> Any:
+        """The list that the root alone gives."""
+        if root == self._rank:
+            return self._one(lists)
+        _check(not any(lists), f"{name}: the list of tensors is the root's only")
+        return []
+
+    @staticmethod
+    def _packed(tensors: Sequence[Any]) -> Any:
+        return torch.cat([_flat(tensor).flatten() for tensor in tensors])
 
     def allgather(self, outputs: List[List[Any]], inputs: List[Any], opts: Any = None) -> _Work:
-        given, (wanted,) = _flat(self._one(inputs)), outputs
-        whole = given.new_empty(sum(tensor.numel() for tensor in wanted))
-        counts = [tensor.numel() for tensor in wanted]
+        given, wanted = _flat(self._one(inputs)), self._one(outputs)
+        counts, here = self._per_rank("all_gather", wanted), given.numel()
+        _check_types("all_gather", given, wanted[0])
+        _check(counts[self._rank] == here, f"all_gather: this rank gives {here} elements, its output has {counts[self._rank]}")
+        whole = given.new_empty(sum(counts))
         sizes = (ctypes.c_size_t * len(counts))(*counts)
         arguments = (given.data_ptr(), given.numel(), whole.data_ptr(), sizes, None, _DTYPES[given.dtype])
         finish = _write_back(list(zip(wanted, torch.split(whole, counts))))
         return self._run("AllGatherV", arguments, opts, list(wanted), finish, (given, whole, sizes))
 
+    def _check_single(self, name: str, given: Any, output: Any, fits: bool) -> None:
+        _check_types(name, given, output)
+        _check(fits, f"{name} of {self._size} ranks: the input has {given.numel()} elements, the output {output.numel()}")
+
     def all_gather_single(self, output: Any, given: Any, opts: Any = None) -> _Work:
         given, flat = _flat(given), _flat(output)
-        if flat.numel() != given.numel() * self._size:
-            raise RuntimeError(f"all_gather of {given.numel()} elements on {self._size} ranks does not fit into {flat.numel()}")
+        self._check_single("all_gather_into_tensor", given, flat, given.numel() * self._size == flat.numel())
         arguments = (given.data_ptr(), flat.data_ptr(), given.numel(), _DTYPES[given.dtype])
         return self._run("AllGather", arguments, opts, [output], _write_back([(output, flat)]), (given, flat))
 
@@ -402,6 +421,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def _each(self, call: Callable[..., _Work], outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> _Work:
         """One operation after another; the last work stands for all."""
+        _check(0 < len(outputs) == len(inputs), f"a coalesced operation of {len(inputs)} inputs and {len(outputs)} outputs")
         works = [call(output, given, opts) for output, given in zip(outputs, inputs)]
 
         def finish() -> None:
@@ -416,13 +436,15 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def allgather_coalesced(self, outputs: List[List[Any]], inputs: List[Any], opts: Any = None) -> _Work:
-        each = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
+        lengths = [given.numel() for given in inputs]
+        fits = len(outputs) == self._size and all([out.numel() for out in outs] == lengths for outs in outputs)
+        _check(fits, f"all_gather_coalesced: {self._size} lists of outputs must be shaped like the inputs")
+        each = list(zip(*outputs))
         return self._each(lambda out, given, its: self.allgather([out], [given], its), each, inputs, opts)
 
     def reduce_scatter_single(self, output: Any, given: Any, opts: Any = None) -> _Work:
         given, flat = _flat(given), _flat(output)
-        if given.numel() != flat.numel() * self._size:
-            raise RuntimeError(f"reduce_scatter of {given.numel()} elements on {self._size} ranks does not fit into {flat.numel()}")
+        self._check_single("reduce_scatter_tensor", given, flat, given.numel() == flat.numel() * self._size)
         with self._operation(getattr(opts, "reduceOp", "SUM"), given.dtype) as op:
             arguments = (given.data_ptr(), flat.data_ptr(), flat.numel(), _DTYPES[given.dtype], op)
             return self._run("ReduceScatter", arguments, opts, [output], _write_back([(output, flat)]), (given, flat))
@@ -435,9 +457,12 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def reduce_scatter(self, outputs: List[Any], inputs: List[List[Any]], opts: Any = None) -> _Work:
-        output, (given,) = self._one(outputs), inputs
-        flat = _flat(output)
-        whole, counts = self._blocks(given)
+        output, given = self._one(outputs), self._one(inputs)
+        flat, counts = _flat(output), self._per_rank("reduce_scatter", given)
+        _check_types("reduce_scatter", given[0], output)
+        here = counts[self._rank]
+        _check(here == flat.numel(), f"reduce_scatter: this rank's input has {here} elements, the output {flat.numel()}")
+        whole = self._packed(given)
         sizes = (ctypes.c_size_t * len(counts))(*counts)
         with self._operation(getattr(opts, "reduceOp", "SUM"), output.dtype) as op:
             arguments = (whole.data_ptr(), flat.data_ptr(), sizes, _DTYPES[flat.dtype], op)
@@ -445,8 +470,10 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def gather(self, outputs: List[List[Any]], inputs: List[Any], opts: Any) -> _Work:
         given = _flat(self._one(inputs))
-        wanted = outputs[0] if opts.rootRank == self._rank else []
-        counts = [tensor.numel() for tensor in wanted]
+        wanted = self._root_only("gather", outputs, opts.rootRank)
+        counts = self._per_rank("gather", wanted) if opts.rootRank == self._rank else []
+        for output in wanted[:1]:
+            _check_types("gather", given, output)
         whole = given.new_empty(sum(counts))
         sizes = (ctypes.c_size_t * len(counts))(*counts) if counts else None
         arguments = (given.data_ptr(), given.numel(), whole.data_ptr() if wanted else None, sizes, None, _DTYPES[given.dtype], opts.rootRank)
@@ -456,9 +483,14 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     def scatter(self, outputs: List[Any], inputs: List[List[Any]], opts: Any) -> _Work:
         output = self._one(outputs)
         flat = _flat(output)
-        whole, counts = self._blocks(inputs[0]) if opts.rootRank == self._rank else (None, [])
+        given = self._root_only("scatter", inputs, opts.rootRank)
+        counts = self._per_rank("scatter", given) if opts.rootRank == self._rank else []
+        for each in given[:1]:
+            _check_types("scatter", each, output)
+        whole = self._packed(given or [output])  # not read but by the root
         sizes = (ctypes.c_size_t * len(counts))(*counts) if counts else None
-        arguments = (whole.data_ptr() if counts else None, sizes, None, flat.data_ptr(), flat.numel(), _DTYPES[flat.dtype], opts.rootRank)
+        read = whole.data_ptr() if given else None
+        arguments = (read, sizes, None, flat.data_ptr(), flat.numel(), _DTYPES[flat.dtype], opts.rootRank)
         return self._run("ScatterV", arguments, opts, [output], _write_back([(output, flat)]), (whole, flat, sizes))
 
     def _all_to_all(self, whole: Any, taken: Sequence[int], given: Any, sent: Sequence[int], opts: Any, outputs: List[Any], pairs: Sequence[Any]) -> _Work:
@@ -469,26 +501,35 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def all_to_all_single(self, output: Any, given: Any, taken: List[int], sent: List[int], opts: Any = None) -> _Work:
         flat, given = _flat(output), _flat(given)
+        _check_types("all_to_all", given, flat)
 
-        def elements(tensor: Any, splits: List[int]) -> List[int]:
+        def elements(what: str, tensor: Any, splits: List[int]) -> List[int]:
+            rows = tensor.shape[0] if tensor.dim() else 1
+            row = tensor.numel() // rows if rows else 0
             if not splits:
-                return [tensor.numel() // self._size] * self._size
-            row = tensor.numel() // tensor.shape[0] if tensor.shape[0] else 0
+                even = not row or rows % self._size == 0
+                _check(even, f"all_to_all: the {what}'s dim 0 does not divide equally across {self._size} ranks")
+                return [row * (rows // self._size)] * self._size
+            right = len(splits) == self._size and sum(splits) == rows and min(splits) >= 0
+            _check(right, f"all_to_all: {what} splits {list(splits)}; there are {self._size} ranks and {rows} rows")
             return [row * n for n in splits]
 
-        return self._all_to_all(flat, elements(flat, taken), given, elements(given, sent), opts, [output], [(output, flat)])
+        sizes = elements("output", flat, taken), elements("input", given, sent)
+        return self._all_to_all(flat, sizes[0], given, sizes[1], opts, [output], [(output, flat)])
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outputs: List[Any], inputs: List[Any], opts: Any = None) -> _Work:
-        given, sent = self._blocks(inputs)
-        taken = [tensor.numel() for tensor in outputs]
+        sent, taken = self._per_rank("all_to_all", inputs), self._per_rank("all_to_all", outputs)
+        _check_types("all_to_all", inputs[0], outputs[0])
+        given = self._packed(inputs)
         whole = given.new_empty(sum(taken))
         return self._all_to_all(whole, taken, given, sent, opts, list(outputs), list(zip(outputs, torch.split(whole, taken))))
 
     # ---- messages: each on a stream of its own, so that none waits for another
 
     def _message(self, name: str, tensor: Any, peer: int, tag: int, pairs: Sequence[Any], flat: Any) -> _Work:
+        copy = _write_back(pairs)
         with self._lock:
             done = [work for work in self._under_way if work._done()]
             self._under_way = [work for work in self._under_way if work not in done]
@@ -503,7 +544,6 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         code = getattr(lib, "motet" + name)(*arguments, self._messages.comm._live(), stream._handle)
         if code != errors.SUCCESS:
             _raise(code, name, self._rank)
-        copy = _write_back(pairs)
 
         def finish() -> None:
             if name == "RecvTag" and status.count != flat.numel():
@@ -523,7 +563,6 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def recv(self, tensors: List[Any], peer: int, tag: int = 0) -> _Work:
         tensor = self._one(tensors)
-        _may_be_written(tensor)
         flat = _flat(tensor)
         return self._message("RecvTag", tensor, peer, tag, [(tensor, flat)], flat)
 
