@@ -242,7 +242,7 @@ static double fetch_message_ns(const struct timing *timing, double bytes, bool c
 }
 
 /* All messages of a step. With more ranks than cores, a rank that passes on what it receives gives its core away for each piece that has not
- * come yet; one of those on a core fetches for all. */
+ * come yet. */
 static double fetch_ns(const struct timing *timing, int g, const struct motet_cost_work *work)
 {
     const struct motet_graph *graph = timing->graph;

@@ -27,6 +27,7 @@
 #define COPY_BYTES     (64 * 1024)        /* in the cache of a core, with its copy */
 #define MEMORY_BYTES   (16 * 1024 * 1024) /* four of them do not fit into most caches */
 #define MEMORY_PART    (1024 * 1024)      /* is timed */
+#define USUAL_BEYOND   (2 * 1024 * 1024)  /* where nobody says how large the cache of a core is */
 #define MEMORY_PIECE   (16 * 1024)        /* is copied at once */
 #define SOCKET_BYTES   (1024 * 1024)
 #define COPY_TURNS     16
@@ -381,7 +382,9 @@ static bool measure_core(struct pair *pair)
     struct motet_speeds *speeds = pair->speeds;
     double own, shared;
     motet_machine_caches(&own, &shared);
-    size_t beyond = (size_t)(2 * own) / MEMORY_PIECE * MEMORY_PIECE; /* with the copy: four times what the cache holds */
+    size_t beyond =
+        (size_t)(own > 0 ? 2 * own : USUAL_BEYOND) / MEMORY_PIECE * MEMORY_PIECE; /* with the copy: four times what it holds */
+    beyond = beyond < MEMORY_PIECE ? MEMORY_PIECE : beyond;
     beyond = beyond > MEMORY_BYTES / 2 ? MEMORY_BYTES / 2 : beyond;
     speeds->cache_bytes = own;
     speeds->shared_cache_bytes = shared;

@@ -83,7 +83,7 @@ static bool find_file(char *path, size_t len)
 static void read_set(struct motet_json_reader *json, struct motet_speeds *speeds)
 {
     char key[32];
-    size_t seen = 0;
+    unsigned seen = 0; /* a bit for each */
     if (!motet_json_enter(json, '{'))
         return;
     while (motet_json_next_member(json, key, sizeof(key))) {
@@ -98,9 +98,9 @@ static void read_set(struct motet_json_reader *json, struct motet_speeds *speeds
         if (!motet_json_read_number(json, &value) || value < numbers[i].least || value > numbers[i].most)
             return;
         memcpy((char *)speeds + numbers[i].offset, &value, sizeof(value));
-        seen++;
+        seen |= 1u << i;
     }
-    speeds->is_measured = !json->failed && seen == NNUMBERS;
+    speeds->is_measured = !json->failed && seen == (1u << NNUMBERS) - 1;
 }
 
 static void read_known(const char *text, size_t len, struct known *known)

@@ -62,9 +62,9 @@ bool trace_profile_time(const struct trace_profile *profile, const json_t *event
     double begin_us = json_number_value(ts), duration_us = json_number_value(duration);
     if (!json_is_number(ts) || !(fabs(begin_us) < TIME_MAX_US) || !(duration_us >= 0 && duration_us < TIME_MAX_US))
         return false;
-    *begin_ns = profile->base_ns + llrint(begin_us * 1e3) - profile->offset_ns;
-    *end_ns = *begin_ns + llrint(duration_us * 1e3);
-    return true;
+    int64_t own_ns = profile->base_ns + llrint(begin_us * 1e3);
+    return !__builtin_sub_overflow(own_ns, profile->offset_ns, begin_ns) &&
+           !__builtin_add_overflow(*begin_ns, llrint(duration_us * 1e3), end_ns);
 }
 
 static int compare_intervals(const void *a, const void *b)
@@ -119,6 +119,12 @@ static int64_t overlap_ns(const struct intervals *with, int64_t begin_ns, int64_
     return sum_ns;
 }
 
+static json_t *sum_of(const json_t *row, const char *member, int64_t more)
+{
+    json_int_t sum;
+    return json_integer(__builtin_add_overflow(json_integer_value(json_object_get(row, member)), more, &sum) ? INT64_MAX : sum);
+}
+
 /* Adds numbers to the row of a call's name; rows stand in order of their first call. */
 static void add_to_row(json_t *rows, const char *what, int64_t ns, int64_t hidden_ns)
 {
@@ -131,9 +137,9 @@ static void add_to_row(json_t *rows, const char *what, int64_t ns, int64_t hidde
         if (!row || json_array_append_new(rows, row) != 0)
             return;
     }
-    json_object_set_new(row, "calls", json_integer(json_integer_value(json_object_get(row, "calls")) + 1));
-    json_object_set_new(row, "ns", json_integer(json_integer_value(json_object_get(row, "ns")) + ns));
-    json_object_set_new(row, "hidden_ns", json_integer(json_integer_value(json_object_get(row, "hidden_ns")) + hidden_ns));
+    json_object_set_new(row, "calls", sum_of(row, "calls", 1));
+    json_object_set_new(row, "ns", sum_of(row, "ns", ns));
+    json_object_set_new(row, "hidden_ns", sum_of(row, "hidden_ns", hidden_ns));
 }
 
 void trace_profile_analyse(const struct trace *trace, json_t *profiles)
@@ -146,7 +152,7 @@ void trace_profile_analyse(const struct trace *trace, json_t *profiles)
             const struct trace_entry *entry = &trace->entries[i];
             const struct trace_file *file = &trace->files[trace->members[entry->member].file];
             if (file->pid != profile->pid || strcmp(file->host, profile->host) != 0 || entry->is_message || !entry->complete ||
-                entry->begin_ns < busy.begin_ns || entry->end_ns > busy.end_ns)
+                entry->begin_ns < busy.begin_ns || entry->end_ns > busy.end_ns || entry->end_ns < entry->begin_ns)
                 continue;
             add_to_row(rows, entry->what, entry->end_ns - entry->begin_ns, overlap_ns(&busy, entry->begin_ns, entry->end_ns));
         }

@@ -2,6 +2,7 @@
 """Callbacks of futures that call the group again, run by whichever thread: the same on all ranks."""
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -94,6 +95,30 @@ def _nested(rank: int, size: int) -> None:
 
 
 @inside
+def _receiving_again(rank: int, size: int) -> None:
+    """A callback of a receive receives again, and what it waits for is sent after a message of its own rank's main thread."""
+    go, first, second = torch.zeros(1), torch.zeros(1), torch.zeros(1)
+    if rank == 1:
+        dist.send(torch.tensor([1.0]), 0)
+        dist.recv(go, 0)
+        dist.send(torch.tensor([2.0]), 0)
+        assert go.item() == 3
+        return
+    began = threading.Event()
+
+    def again(done: Any) -> Any:
+        began.set()
+        return dist.irecv(second, 1).get_future()
+
+    last = dist.irecv(first, 1).get_future().then(again)
+    assert began.wait(60)
+    time.sleep(0.05)
+    dist.send(torch.tensor([3.0]), 1)
+    last.wait().wait()
+    assert first.item() == 1 and second.item() == 2
+
+
+@inside
 def _failing(rank: int, size: int) -> None:
     """An error in a callback reaches whoever waits, and the thread that ran it is as it was."""
 
@@ -121,6 +146,10 @@ def test_callbacks_that_run_at_once_on_one_rank_meet_those_that_run_later() -> N
 
 def test_callbacks_inside_of_callbacks_meet() -> None:
     ranks.of(2).run(_nested)
+
+
+def test_callback_of_a_receive_that_receives_again_stops_no_other_thread() -> None:
+    ranks.of(2).run(_receiving_again)
 
 
 def test_callback_that_fails_leaves_the_thread_as_it_was() -> None:

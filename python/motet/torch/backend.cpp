@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PyTorch backend: c10d::Backend over motet's C interface. Compiled once per minor version of torch (compiling.py), loaded by
-// torch.ops.load_library, and knows nothing of Python: the operator motet::attach gives a process group its backend.
+// torch.ops.load_library, and knows of Python nothing but its lock: the operator motet::attach gives a process group its backend.
 //
 // Operations with asyncOp = false run on the caller's thread. The others run on a stream of their own, taken from a pool, so that each has
 // its own error; the communicator keeps them in order. A group has several communicators (lanes): for what the program calls, for messages,
@@ -20,6 +20,14 @@
 
 #include "motet.h"
 
+// Of Python, where there is one in this process.
+extern "C" {
+int Py_IsInitialized(void) __attribute__((weak));
+int PyGILState_Check(void) __attribute__((weak));
+void *PyEval_SaveThread(void) __attribute__((weak));
+void PyEval_RestoreThread(void *) __attribute__((weak));
+}
+
 namespace {
 
 using at::Tensor;
@@ -30,6 +38,26 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using Tensors = std::vector<Tensor>;
 template <class T> using Pointer = c10::intrusive_ptr<T>;
+
+// While it lives, other threads of Python may run, also if this one has Python's lock.
+class OthersRun {
+  public:
+    OthersRun()
+    {
+        if (Py_IsInitialized && PyGILState_Check && PyEval_SaveThread && PyEval_RestoreThread && Py_IsInitialized() && PyGILState_Check())
+            saved_ = PyEval_SaveThread();
+    }
+    ~OthersRun()
+    {
+        if (saved_)
+            PyEval_RestoreThread(saved_);
+    }
+    OthersRun(const OthersRun &) = delete;
+    OthersRun &operator=(const OthersRun &) = delete;
+
+  private:
+    void *saved_ = nullptr;
+};
 
 // ---- Errors
 
@@ -567,7 +595,13 @@ class Running : public Work {
     Pointer<c10::ivalue::Future> promise(Pointer<c10::ivalue::Future> future, std::unique_lock<std::mutex> &lock)
     {
         if (pending_->callbacks->isHere()) {
-            arrived_.wait(lock, [this] { return landed_; });
+            if (!landed_) {
+                OthersRun others; // they hold Python's lock when they take state_: never the other way round
+                arrived_.wait(lock, [this] { return landed_; });
+                lock.unlock();
+            }
+            if (!lock.owns_lock())
+                lock.lock();
             settle(lock);
             keepPromises(lock);
         } else if (!job_) {
