@@ -686,7 +686,7 @@ motetResult_t motet_engine_run(motetComm_t comm, const struct motet_call *call)
     struct motet_wait wait;
     if (flat && call->checked && !flat->checked)
         motet_flat_check(flat, call);
-    if (flat && motet_flat_takes(flat, call->send))
+    if (flat && motet_flat_takes(flat, call->send, call->recv))
         return motet_engine_run_flat(comm, flat, call->send, call->recv, NULL);
     motet_wait_begin(&wait, &comm, 1);
     return go_on(comm, call, NULL, &wait);

@@ -230,6 +230,14 @@ static struct motet_flat_loop *make_loop(motetComm_t comm, const struct motet_ca
     return NULL;
 }
 
+static bool shows_output(const struct motet_plan *plan)
+{
+    bool shows = false;
+    for (int i = 0; i < plan->nsteps; i++)
+        shows |= plan->steps[i].ntargets > 0 && plan->steps[i].dst == MOTET_OUTPUT;
+    return shows;
+}
+
 void motet_flat_check(struct motet_flat *flat, const struct motet_call *call)
 {
     flat->checked = call->checked;
@@ -257,7 +265,11 @@ void motet_flat_learn(motetComm_t comm, const struct motet_call *call, const str
         return;
     struct motet_flat *flat = motet_flat_place(comm->flats, &key);
     free_loop(flat->loop);
-    *flat = (struct motet_flat){.key = key, .name = call->name, .is_small = loop->largest < MOTET_DIRECT_FROM_BYTES, .loop = loop};
+    *flat = (struct motet_flat){.key = key,
+                                .name = call->name,
+                                .is_small = loop->largest < MOTET_DIRECT_FROM_BYTES,
+                                .shows_output = shows_output(plan),
+                                .loop = loop};
     motet_flat_check(flat, call);
 }
 

@@ -30,6 +30,7 @@ struct motet_flat {
     size_t send_bytes, recv_bytes;
     ptrdiff_t in_place;
     bool is_small;                /* always staged, too little to be worth a thread */
+    bool shows_output;            /* what is sent also lies in the receive buffer, where the engine lets peers read it */
     struct motet_flat_loop *loop; /* private to flat.c */
 };
 
@@ -66,11 +67,11 @@ static inline struct motet_flat *motet_flat_find(motetComm_t comm, const struct 
     return same ? flat : NULL;
 }
 
-/* Whether it is the way for this send buffer: one that peers can map is better read where it lies. */
-static inline bool motet_flat_takes(const struct motet_flat *flat, const void *send)
+/* Whether it is the way for these buffers: what lies where peers can map it is better read there. */
+static inline bool motet_flat_takes(const struct motet_flat *flat, const void *send, const void *recv)
 {
     uint64_t offset;
-    return __builtin_expect(flat->is_small, 1) || !motet_segment_offset(send, 1, &offset);
+    return __builtin_expect(flat->is_small, 1) || !motet_segment_offset(flat->shows_output ? recv : send, 1, &offset);
 }
 
 /* The same for a call; calls with counts by rank, in groups, or that multiply first have none. */

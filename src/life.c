@@ -227,14 +227,15 @@ void motet_link_unwatch(struct motet_link *link)
 
 /* ---- silence ---- */
 
-/* The longest that any connection of the link has waited for an answer. */
-static int64_t silent_ms(struct motet_link *link, uint64_t now_ns)
+/* How long the link has waited for an answer: on its control connection, or on a lane for as much beyond the limit. A lane with bytes under way
+ * sends them again after ever longer times: after a pause that the control connection has outlived it may be silent for twice as long. */
+static int64_t silent_ms(struct motet_link *link, uint64_t now_ns, int64_t limit_ms)
 {
     const struct motet_transport *transport = link->endpoint.transport;
     int64_t most_ms = transport->silent_ms(link->control.fd, 0, now_ns, &link->silences[0]);
     for (int i = 0; i < link->nlanes; i++) {
         int fd = atomic_load(&link->ended) & 1u << i ? -1 : transport->descriptor(link->channel, i);
-        int64_t lane_ms = fd < 0 ? -1 : transport->silent_ms(fd, 1 + i, now_ns, &link->silences[1 + i]);
+        int64_t lane_ms = fd < 0 ? -1 : transport->silent_ms(fd, 1 + i, now_ns, &link->silences[1 + i]) - limit_ms;
         most_ms = lane_ms > most_ms ? lane_ms : most_ms;
     }
     return most_ms;
@@ -248,7 +249,7 @@ static uint64_t listen_to(struct motet_link *link, uint64_t now_ns)
         return UINT64_MAX;
     if (now_ns < link->listen_ns)
         return link->listen_ns;
-    int64_t limit_ms = transport->silence_limit_ms(), left_ms = limit_ms - silent_ms(link, now_ns);
+    int64_t limit_ms = transport->silence_limit_ms(), left_ms = limit_ms - silent_ms(link, now_ns, limit_ms);
     link->listen_ns = now_ns + (uint64_t)limit_ms * MS / LISTEN_LOOKS;
     if (left_ms > limit_ms / 4) {
         link->doubt_ns = 0;

@@ -254,7 +254,7 @@ static struct motet_straggler find_between(const struct motet_standing *standing
         if (sum.blamers == 0 || sum.waiting == 0 || (double)sum.waiting < LEAST_SAVED * (double)all_ns)
             continue;
         double ends = (double)(sum.own + sum.blamed) / (double)sum.waiting, least = (1 + 2.0 / nhosts) / 2;
-        bool late = waits_little(standings, nranks, r, all_ns);
+        bool late = waits_little(standings, nranks, r, all_ns) && (double)sum.blamed >= LEAST_SAVED * (double)all_ns;
         look_at_links(standings, nranks, r, &at_it, &network);
         if ((!late && (nhosts == 2 || network > 0 || ends < least)) || ends <= worst.share)
             continue;
@@ -281,7 +281,8 @@ static struct motet_straggler find_link(const struct motet_standing *standings, 
         all_ns += standings[r].account ? standings[r].account->wait_ns : 0;
     for (int r = 0; r < nranks && nhosts > 2; r++) {
         look_at_links(standings, nranks, r, &at_it, &network);
-        if (!standings[r].account || network == 0 || (double)at_it < LEAST_SAVED * (double)all_ns ||
+        bool compares = at_it < network; /* where all links end at one rank, none is seen to be slower than the others */
+        if (!standings[r].account || !compares || all_ns == 0 || (double)at_it < LEAST_SAVED * (double)all_ns ||
             standings[r].account->wait_ns * 2 < all_ns / (uint64_t)nranks)
             continue;
         double ends = (double)at_it / (double)network;

@@ -71,17 +71,17 @@ static inline __attribute__((always_inline)) const struct motet_flat *find_flat(
 {
     bool idle = !atomic_load_explicit(&comm->queue_first, memory_order_acquire);
     const struct motet_flat *flat = idle ? motet_flat_find(comm, key) : NULL;
-    return flat && fits(flat, send, recv) && motet_flat_takes(flat, send) ? flat : NULL;
+    return flat && fits(flat, send, recv) && motet_flat_takes(flat, send, recv) ? flat : NULL;
 }
 
 /* As repeat, on a stream; apart from it, and its key a copy, so that it costs callers without one nothing. */
 static __attribute__((noinline)) bool repeat_on_stream(struct motet_flat_key key, const void *send, void *recv, motetComm_t comm,
                                                        motetStream_t stream, motetResult_t *result)
 {
-    if (!motet_stream_is_idle(stream) || motet_profile_is_calling() || motet_comm_enter(comm, "a collective") != motetSuccess)
+    if (motet_profile_is_calling() || motet_comm_enter(comm, "a collective") != motetSuccess)
         return false;
     const struct motet_flat *flat = find_flat(&key, send, recv, comm);
-    if (flat && !flat->is_small)
+    if (flat && (!flat->is_small || !motet_stream_is_idle(stream)))
         flat = NULL; /* the stream's thread copies while the caller computes */
     if (flat)
         *result = motet_stream_run_flat(stream, comm, flat, send, recv);
