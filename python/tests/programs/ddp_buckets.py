@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel with buckets of 25 and of 100 MB: the sums are the same, whatever is sent together."""
+"""DistributedDataParallel: buckets of 25 and of 100 MB give the same sums, and all ranks the same weights."""
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -7,7 +7,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group("motet")
 rank, size = dist.get_rank(), dist.get_world_size()
-losses = []
+losses, weights = [], []
 for cap_mb in (25, 100):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 2500), nn.ReLU(), nn.Linear(2500, 2500), nn.ReLU(), nn.Linear(2500, 10))  # 26 MB
@@ -20,5 +20,6 @@ for cap_mb in (25, 100):
         loss.backward()
         optimizer.step()
     losses.append(f"{loss.item():.6f}")
-print(f"rank {rank}: losses {' '.join(losses)}")
+    weights.append(f"{sum(parameter.double().abs().sum().item() for parameter in model.parameters()):.9f}")
+print(f"rank {rank}: losses {' '.join(losses)} weights {' '.join(weights)}")
 dist.destroy_process_group()
