@@ -11,6 +11,7 @@ import ranks
 torch = pytest.importorskip("torch")
 import test_torch as common  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from test_callbacks import _failing, _inline_on_one_rank, _nested  # noqa: E402
 from test_training import BODIES  # noqa: E402
 
 UNSHARED = {"strided", "groups", "shrunk", "mixed", "monitored"}  # what only the compiled backend has: allocators, splits, devices
@@ -37,12 +38,20 @@ def _served(rank: int, size: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("body", [body for body in [*common.OPERATIONS, *BODIES] if _name(body) not in UNSHARED], ids=_name)
+@common.inside
+def _negated(rank: int, size: int) -> None:
+    """A view that torch negates when it is read."""
+    x = torch._neg_view(torch.full((3,), float(rank)))
+    dist.broadcast(x, src=1)
+    assert x.tolist() == [-1.0] * 3
+
+
+@pytest.mark.parametrize("body", [body for body in [*common.OPERATIONS, _failing, _inline_on_one_rank, _nested, _negated, *BODIES] if _name(body) not in UNSHARED], ids=_name)
 def test_fallback_works(body: Any, pair: Any) -> None:
     pair.run(body)
 
 
-@pytest.mark.parametrize("kind, said", [("shape", "5 x float32"), ("dtype", "int32"), ("operation", "Broadcast"), ("short", "5 elements")])
+@pytest.mark.parametrize("kind, said", [("shape", "5 x float32"), ("later", "5 x float32"), ("dtype", "int32"), ("operation", "Broadcast"), ("short", "5 elements")])
 def test_fallback_says_what_does_not_match(kind: str, said: str, pair: Any) -> None:
     texts = pair.run(common._mismatch, kind)
     for text in texts[: 1 if kind == "short" else 2]:

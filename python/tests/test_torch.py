@@ -2,6 +2,7 @@
 """The PyTorch backend: operations, types, mismatches, dead ranks, groups, and programs that train."""
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -309,6 +310,10 @@ def _sparse(rank: int, size: int) -> None:
         expected[r] += 1
         expected[r + 1] += 2
     assert x.to_dense().equal(expected)
+    with pytest.raises(RuntimeError, match="SUM only"):
+        dist.all_reduce(x, op=ReduceOp.MAX)
+    with pytest.raises(RuntimeError, match="different shapes"):
+        dist.all_reduce(torch.sparse_coo_tensor([[0]], [1.0], (size + rank,)))
 
 
 @inside
@@ -375,9 +380,39 @@ def _shrunk(rank: int, size: int) -> None:
         rest.shutdown()
 
 
+@inside
+def _threads(rank: int, size: int) -> None:
+    """Two threads call one group at a time; which of them meets which does not matter."""
+    sums: List[float] = []
+
+    def call() -> None:
+        for _ in range(200):
+            dist.all_reduce(x := torch.ones(4))
+            sums.append(x.sum().item())
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [4.0 * size] * 400
+
+
+def _sent_at_the_end(rank: int, size: int, folder: str) -> None:
+    """A rank that ends its group waits until what it sent is taken."""
+    _init(rank, size, folder)
+    if rank == 0:
+        dist.isend(torch.ones(1000000), 1)
+    elif rank == 1:
+        time.sleep(0.3)
+        dist.recv(x := torch.zeros(1000000), 0)
+        assert x.all()
+    dist.destroy_process_group()
+
+
 def _mismatch(rank: int, size: int, folder: str, kind: str) -> str:
     _init(rank, size, folder)
-    x = torch.ones(4 + (kind == "shape" and rank == 1), dtype=torch.int32 if kind == "dtype" and rank == 1 else torch.float32)
+    x = torch.ones(4 + (kind in ("shape", "later") and rank == 1), dtype=torch.int32 if kind == "dtype" and rank == 1 else torch.float32)
     try:
         with pytest.raises(RuntimeError) as caught:
             if kind == "operation" and rank == 1:
@@ -387,6 +422,14 @@ def _mismatch(rank: int, size: int, folder: str, kind: str) -> str:
                     dist.send(torch.ones(4), 0)
                 else:
                     dist.recv(torch.ones(3 if kind == "long" else 5), 1)
+            elif kind == "later":  # a call in between leaves the work its error
+                work = dist.all_reduce(x, async_op=True)
+                with contextlib.suppress(RuntimeError):
+                    dist.barrier()
+                while not work.is_completed():
+                    time.sleep(0.001)
+                assert not work.is_success()
+                work.wait()
             else:
                 dist.all_reduce(x)
             dist.barrier()
@@ -480,7 +523,7 @@ def _again(rank: int, size: int, folder: str) -> None:
 
 OPERATIONS = [
     _all_reduce_types, _operations, _movement, _all_to_all, _refused, _strided, _asynchronous, _messages, _sparse, _functional, _groups, _shrunk,
-    _aborted, _monitored, _mixed, _again,
+    _threads, _sent_at_the_end, _aborted, _monitored, _mixed, _again,
 ]  # fmt: skip
 
 
@@ -490,7 +533,7 @@ def test_torch_backend_works(body: Any, size: int) -> None:
     ranks.of(size).run(body)
 
 
-@pytest.mark.parametrize("kind, said", [("shape", "5 x float32"), ("dtype", "int32"), ("operation", "Broadcast"), ("long", "4"), ("short", "5 elements")])
+@pytest.mark.parametrize("kind, said", [("shape", "5 x float32"), ("later", "5 x float32"), ("dtype", "int32"), ("operation", "Broadcast"), ("long", "4"), ("short", "5 elements")])
 def test_mismatch_is_a_runtime_error_on_every_rank(kind: str, said: str) -> None:
     texts = ranks.of(2).run(_mismatch, kind)
     for text in texts[: 1 if kind == "short" else 2]:  # a shorter message than the room is known to the receiver only

@@ -3,19 +3,20 @@
 libmotet. It takes the same calls and gives the same results and errors as backend.cpp, a few microseconds later; what it has not is said in
 docs/pytorch.md. It serves CPU tensors only, and a group has no other backend beside it.
 
-Operations run on the calling thread, or with async_op on a stream of the library. A lane is a communicator with its stream and the thread
-that completes futures. Callbacks of futures call the group one lane deeper than the works they follow, so that every rank calls on each
-communicator in one order. A tensor that is not contiguous goes through a copy, which is written back when the work is waited for.
+Operations run on the calling thread, or with async_op on a stream of the library. A lane is a communicator with the thread that completes
+futures. Callbacks of futures call the group one lane deeper than the works they follow, so that every rank calls on each communicator in
+one order. A tensor that is not contiguous goes through a copy, which is written back when the work is complete and somebody asks for it
+or calls again.
 """
 from __future__ import annotations
 
-import collections
 import ctypes
 import queue
 import threading
+import time
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Callable, Deque, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -72,7 +73,7 @@ def _flat(tensor: Any) -> Any:
         raise RuntimeError(f"motet works on CPU tensors, this one is on {tensor.device}")
     if tensor.dtype not in _DTYPES:
         raise RuntimeError(f"motet has no type {tensor.dtype}")
-    return tensor.detach().contiguous()
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _check(right: bool, what: str) -> None:
@@ -100,6 +101,11 @@ def _write_back(pairs: Sequence[Any]) -> Optional[Callable[[], None]]:
     return copy
 
 
+def _operation_name(op: Any) -> str:
+    """A ReduceOp's."""
+    return str(getattr(op, "op", op)).rpartition(".")[2]
+
+
 _TorchWork: Any = dist.Work
 
 
@@ -111,19 +117,28 @@ class _Work(_TorchWork):  # type: ignore[misc]
         self._lane, self._operation, self._outputs, self._finish, self._keep, self._stream = lane, operation, outputs, finish, keep, stream
         self._event = Event().record(stream) if stream else None
         self._once = threading.Lock()
+        self._settled = stream is None
+        self._error: Optional[Exception] = None
         self._future: Any = None
         self._status: Optional[Status] = None
-        if not stream:
-            self._complete()
+        if not stream and finish:
+            finish()
 
-    def _complete(self) -> None:
+    def _settle(self) -> None:
+        """Once, when the operation is complete: it has its error, or its outputs are written."""
         with self._once:
-            if self._finish:
-                self._finish()
+            if self._settled:
+                return
+            code = lib.motetStreamSynchronize(self._stream._handle) if self._stream else errors.SUCCESS
+            try:
+                if code != errors.SUCCESS:
+                    _raise(code, self._operation, self._lane.comm.rank)
+                if self._finish:
+                    self._finish()
+            except Exception as error:  # noqa: BLE001 - whoever waits gets it
+                self._error = error
             self._finish = self._keep = None
-
-    def _done(self) -> bool:
-        return self._event is None or self._event.done()
+            self._settled = True
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         if self._event:
@@ -131,20 +146,22 @@ class _Work(_TorchWork):  # type: ignore[misc]
                 self._event.wait(timeout.total_seconds() or None)
             except TimeoutError:
                 raise RuntimeError(f"Timed out waiting {timeout} for {self._operation}") from None
-            code = lib.motetStreamQuery(self._stream._handle) if self._stream else 0
-            if code not in (errors.SUCCESS, errors.IN_PROGRESS):
-                _raise(code, self._operation, self._lane.comm.rank)
-            self._complete()
+            self._settle()
+        if self._error:
+            raise self._error
         return True
 
     def synchronize(self) -> None:
         self.wait()
 
     def is_completed(self) -> bool:
-        return self._done()
+        done = self._event is None or self._event.done()
+        if done:
+            self._settle()
+        return done
 
     def is_success(self) -> bool:
-        return self._done()
+        return self.is_completed() and self._error is None
 
     def result(self) -> List[Any]:
         return self._outputs
@@ -162,28 +179,29 @@ class _Work(_TorchWork):  # type: ignore[misc]
             self._lane.follow(self)
         return self._future
 
+    def complete_future(self) -> None:
+        try:
+            self.wait()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the future gets it
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(self._outputs)
+
 
 class _Lane:
-    """A communicator, the stream of its asynchronous operations, and the thread that completes their futures."""
+    """A communicator, which takes one call at a time, and the thread that completes the futures of its works."""
 
     def __init__(self, comm: Communicator, depth: int) -> None:
         self.comm, self._level = comm, depth
-        self.stream = Stream()
+        self.call = threading.Lock()
         self._works: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._pending: Deque[_Work] = collections.deque()
-        self._lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
 
-    def keep(self, work: _Work) -> _Work:
-        """Its tensors live until it is complete, also when nobody keeps the work."""
-        with self._lock:
-            while self._pending and self._pending[0]._done():
-                self._pending.popleft()
-            self._pending.append(work)
-        return work
-
     def follow(self, work: _Work) -> None:
-        """The work's future will be completed."""
+        """The work's future will be completed: by the lane's thread, at once where that is the caller."""
+        if self._thread is threading.current_thread():
+            work.complete_future()
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="motet futures", daemon=True)
             self._thread.start()
@@ -192,12 +210,7 @@ class _Lane:
     def _serve(self) -> None:
         _set_depth(self._level)
         for work in iter(self._works.get, None):
-            try:
-                work.wait()
-            except Exception as error:  # noqa: BLE001 - whoever waits for the future gets it
-                work._future.set_exception(error)
-            else:
-                work._future.set_result(work._outputs)
+            work.complete_future()
 
     def close(self, abort: bool) -> None:
         """All works are complete, or given up."""
@@ -208,12 +221,7 @@ class _Lane:
             if self._thread is not threading.current_thread():
                 self._thread.join(10)
         if not abort:
-            try:
-                self.stream.synchronize()
-            except errors.MotetError:
-                pass  # told by the works
             self.comm.destroy()
-        self._pending.clear()
 
 
 _ProcessGroup: Any = dist.ProcessGroup  # its overloads differ from version to version
@@ -229,7 +237,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         self._lanes = [_Lane(each, depth) for depth, each in enumerate((comm, *deeper)) if each]
         self._messages = _Lane(messages, 0)
         self._idle: List[Stream] = []
-        self._under_way: List[_Work] = []
+        self._under_way: List[Any] = []
         self._lock = threading.Lock()
         self._sequence = 0
         self._closed = False
@@ -286,21 +294,38 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         """motet<name>(arguments, comm, stream) on the lane of this thread."""
         lane = self._lanes[min(_get_depth(), len(self._lanes) - 1)]
         # Callers of old interfaces, DistributedDataParallel among them, say nothing and expect a work that goes on by itself.
-        stream = lane.stream if getattr(opts, "asyncOp", True) else None
+        stream = self._take_stream() if getattr(opts, "asyncOp", True) else None
         self._sequence += 1
-        if stream is None:
-            lane.stream.synchronize()  # operations of one thread keep their order
-        code = getattr(lib, "motet" + name)(*arguments, lane.comm._live(), stream and stream._handle)
+        with lane.call:
+            code = getattr(lib, "motet" + name)(*arguments, lane.comm._live(), stream and stream._handle)
         if code != errors.SUCCESS:
             _raise(code, name, self._rank)
-        work = _Work(lane, name, outputs, finish, keep, stream)
-        return lane.keep(work) if stream else work
+        return self._keep(_Work(lane, name, outputs, finish, keep, stream))
+
+    def _take_stream(self) -> Stream:
+        """Every work has a stream of its own, and so its own error; the communicator keeps the order of calls."""
+        with self._lock:
+            done = [work for work in self._under_way if work._event.done()]
+            self._under_way = [work for work in self._under_way if work not in done]
+        for work in done:
+            work._settle()
+        with self._lock:
+            for work in done:
+                self._idle.append(work._stream)
+                work._stream = None
+            return self._idle.pop() if self._idle else Stream()
+
+    def _keep(self, work: _Work) -> _Work:
+        """Its tensors live until it is complete, also when nobody keeps the work."""
+        if work._stream:
+            with self._lock:
+                self._under_way.append(work)
+        return work
 
     @contextmanager
     def _operation(self, op: Any, dtype: Any) -> Iterator[int]:
         """The library's number of a reduction."""
-        kind = getattr(op, "op", op)
-        name = str(kind).rpartition(".")[2]
+        name = _operation_name(op)
         if name in _OPERATIONS:
             yield int(_OPERATIONS[name])
         elif name == "PREMUL_SUM":
@@ -329,7 +354,13 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def _allreduce_sparse(self, tensor: Any, opts: Any) -> _Work:
         """Everybody's elements one after another, then added up here."""
+        _check(_operation_name(getattr(opts, "reduceOp", "SUM")) == "SUM", "sparse all_reduce supports SUM only")
         tensor_here = tensor.coalesce()
+        shape = torch.tensor([tensor_here.sparse_dim(), *tensor_here.shape])
+        shapes = [torch.zeros_like(shape) for _ in range(self._size)]
+        self.allgather([shapes], [shape]).wait()
+        same = all(other.equal(shape) for other in shapes)
+        _check(same, "sparse all_reduce: the tensors of the ranks have different shapes")
         indices, values = tensor_here.indices().t().contiguous(), tensor_here.values().contiguous()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self._size)]
         self.allgather([counts], [torch.tensor([indices.shape[0]])]).wait()
@@ -526,22 +557,16 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         whole = given.new_empty(sum(taken))
         return self._all_to_all(whole, taken, given, sent, opts, list(outputs), list(zip(outputs, torch.split(whole, taken))))
 
-    # ---- messages: each on a stream of its own, so that none waits for another
+    # ---- messages: none waits for another
 
     def _message(self, name: str, tensor: Any, peer: int, tag: int, pairs: Sequence[Any], flat: Any) -> _Work:
         copy = _write_back(pairs)
-        with self._lock:
-            done = [work for work in self._under_way if work._done()]
-            self._under_way = [work for work in self._under_way if work not in done]
-            for work in done:
-                if work._stream and lib.motetStreamQuery(work._stream._handle) == errors.SUCCESS:
-                    self._idle.append(work._stream)
-                    work._stream = None
-            stream = self._idle.pop() if self._idle else Stream()
+        stream = self._take_stream()
         status = Status()
         more = (ctypes.addressof(status),) if name == "RecvTag" else ()
         arguments = (flat.data_ptr(), flat.numel(), _DTYPES[flat.dtype], peer, tag, *more)
-        code = getattr(lib, "motet" + name)(*arguments, self._messages.comm._live(), stream._handle)
+        with self._messages.call:
+            code = getattr(lib, "motet" + name)(*arguments, self._messages.comm._live(), stream._handle)
         if code != errors.SUCCESS:
             _raise(code, name, self._rank)
 
@@ -553,9 +578,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
         work = _Work(self._messages, name, [tensor], finish, (flat, status), stream)
         work._status = status
-        with self._lock:
-            self._under_way.append(work)
-        return work
+        return self._keep(work)
 
     def send(self, tensors: List[Any], peer: int, tag: int = 0) -> _Work:
         tensor = self._one(tensors)
@@ -580,8 +603,19 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     def _close(self, abort: bool) -> None:
         if not self._closed:
             self._closed = True
+            abort = abort or not self._drain(10)
             for lane in (*self._lanes, self._messages):
                 lane.close(abort)
+
+    def _drain(self, seconds: float) -> bool:
+        """What this rank sent is taken by others in their own time; whether all of it was."""
+        deadline = time.monotonic() + seconds
+        try:
+            for work in list(self._under_way):
+                work._event.wait(max(deadline - time.monotonic(), 0))
+        except TimeoutError:
+            return False
+        return True
 
 
 def make(store: Any, comm: int, messages: int, name: str, keep: Any) -> Group:
