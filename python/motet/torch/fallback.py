@@ -606,6 +606,9 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             abort = abort or not self._drain(10)
             for lane in (*self._lanes, self._messages):
                 lane.close(abort)
+            self._idle.append(self._take_stream())
+            while self._idle:
+                self._idle.pop().close()
 
     def _drain(self, seconds: float) -> bool:
         """What this rank sent is taken by others in their own time; whether all of it was."""
