@@ -176,6 +176,7 @@ def _refused(rank: int, size: int) -> None:
         ("all_to_all: .*output splits", lambda: dist.all_to_all_single(x, room, [2] * size, [2] * size)),
         ("all_to_all: .*input splits", lambda: dist.all_to_all_single(room, x, [2] * size, [2] * size)),
         ("all_to_all: .*input splits", lambda: dist.all_to_all_single(room, room.clone(), [2] * size, [2] * (size - 1))),
+        ("all_to_all: .*input split", lambda: dist.all_to_all_single(room, room.clone(), [2] * size, [2 * size + 1, -1] + [0] * (size - 2))),
         ("all_to_all", lambda: dist.all_to_all(root[1:], root)),
         ("all_to_all", lambda: dist.all_to_all(root, root[1:])),
         (".*one type", lambda: group.alltoall(root, others)),

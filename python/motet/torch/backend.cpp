@@ -1305,6 +1305,8 @@ class Group : public Backend {
         }
         int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}), have = tensor.dim() > 0 ? tensor.size(0) : 1;
         TORCH_CHECK(rows.size() == static_cast<size_t>(size_) && all == have, "motet: all_to_all: ", rows.size(), " ", what, " splits of ", all, " rows; there are ", size_, " ranks and ", have, " rows");
+        for (int64_t n : rows)
+            TORCH_CHECK(n >= 0, "motet: all_to_all: a negative ", what, " split, ", n);
         std::vector<size_t> result;
         size_t row = have ? static_cast<size_t>(tensor.numel() / have) * scale : 0;
         for (int64_t n : rows)
