@@ -36,13 +36,27 @@ test_with()
     cd "$top" || exit 2
 }
 
+# install VERSION: its virtual environment.
+install()
+{
+    folder=$(folder_of "$1")
+    [ -x "$folder/bin/pip" ] || "${PYTHON:-python3}" -m venv "$folder" || return 1
+    "$folder/bin/pip" install -q "torch==$1" numpy pytest mypy scikit-learn==1.9.1
+}
+
+# All at once: most of it is waiting.
+for version in $versions; do
+    rm -f "$log.$version"
+    { install "$version" >"$log.$version" 2>&1 && echo "is installed" >>"$log.$version"; } &
+done
+wait
 packages=
 for version in $versions; do
-    folder=$(folder_of "$version")
-    [ -x "$folder/bin/pip" ] || "${PYTHON:-python3}" -m venv "$folder" >"$log" 2>&1 || fail "cannot make a virtual environment"
-    "$folder/bin/pip" install -q "torch==$version" numpy pytest mypy scikit-learn==1.9.1 >"$log" 2>&1 || fail "cannot install torch $version"
-    packages="$packages:$(echo "$folder"/lib/python*/site-packages/torch)"
+    cp "$log.$version" "$log"
+    [ "$(tail -n 1 "$log")" = "is installed" ] || fail "cannot install torch $version"
+    packages="$packages:$(echo "$(folder_of "$version")"/lib/python*/site-packages/torch)"
 done
+folder=$(folder_of "$version")
 rm -rf build/wheel
 MOTET_TORCH=${packages#:} "$folder/bin/pip" wheel -q --no-deps -w build/wheel ./python >"$log" 2>&1 || fail "cannot build ./python"
 for version in $versions; do
