@@ -320,14 +320,20 @@ static void publish(const struct context *c, const struct flat_step *step)
     atomic_store_explicit(&slot->filled, c->turn | step->lines, memory_order_release);
 }
 
+/* The slot of a source if what it shows is of this call, else NULL. */
+static inline const struct motet_slot *slot_of(const struct context *c, const struct flat_source *source, uint64_t *filled)
+{
+    const struct motet_slot *slot = (const struct motet_slot *)((const char *)source->slots + c->lane_offset);
+    *filled = atomic_load_explicit(&slot->filled, memory_order_acquire);
+    return ((*filled ^ c->turn) & ~0xffffffull) == 0 && slot->call == c->call_word ? slot : NULL;
+}
+
 /* Where the message of a source lies; NULL: not there yet, or not of this call. */
 static inline const char *find(const struct context *c, const struct flat_step *step, const struct flat_source *source)
 {
-    const struct motet_slot *slot = (const struct motet_slot *)((const char *)source->slots + c->lane_offset);
-    uint64_t filled = atomic_load_explicit(&slot->filled, memory_order_acquire);
-    if (((filled ^ c->turn) & ~0xffffffull) != 0 || slot->call != c->call_word)
-        return NULL;
-    if ((filled & 0xffffff) * MOTET_LINE < step->bytes || slot->direct != 0)
+    uint64_t filled;
+    const struct motet_slot *slot = slot_of(c, source, &filled);
+    if (!slot || (filled & 0xffffff) * MOTET_LINE < step->bytes || slot->direct != 0)
         return NULL;
     /* It is in this call, so it is through with all before. */
     c->comm->done_seen[source->peer] = c->done_before;
@@ -352,10 +358,9 @@ static void store(const struct context *c, const struct flat_step *step, struct 
 /* Whether what a source sent is there, but where only the engine reads it: in the sender's own buffer. */
 static bool lies_elsewhere(const struct context *c, const struct flat_step *step, const struct flat_source *source)
 {
-    const struct motet_slot *slot = (const struct motet_slot *)((const char *)source->slots + c->lane_offset);
-    uint64_t filled = atomic_load_explicit(&slot->filled, memory_order_acquire);
-    return step->bytes >= MOTET_DIRECT_FROM_BYTES && ((filled ^ c->turn) & ~0xffffffull) == 0 && slot->call == c->call_word &&
-           slot->direct != 0;
+    uint64_t filled;
+    const struct motet_slot *slot = step->bytes >= MOTET_DIRECT_FROM_BYTES ? slot_of(c, source, &filled) : NULL;
+    return slot && slot->direct != 0;
 }
 
 /* As find, after a look that found nothing; NULL: the peer is late, or it is the engine's work. */
