@@ -85,13 +85,19 @@ static double median(double *values, size_t n)
     return values[n / 2];
 }
 
+/* Whether the deadline has passed, for this thread or the other; looks at the clock now and then. */
+static bool is_too_late(struct pair *pair, unsigned spins)
+{
+    if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
+        atomic_store(&pair->too_late, true);
+    return atomic_load_explicit(&pair->too_late, memory_order_relaxed);
+}
+
 /* Waits until the word shows the value, or a later one. False: the deadline has passed. */
 static bool await(struct pair *pair, _Atomic uint32_t *word, uint32_t value)
 {
     for (unsigned spins = 1; (int32_t)(atomic_load_explicit(word, memory_order_acquire) - value) < 0; spins++) {
-        if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
-            atomic_store(&pair->too_late, true);
-        if (atomic_load_explicit(&pair->too_late, memory_order_relaxed))
+        if (is_too_late(pair, spins))
             return false;
     }
     return true;
@@ -159,9 +165,7 @@ static bool await_byte(struct pair *pair, int fd)
     char byte;
     ssize_t n;
     for (unsigned spins = 1; (n = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && (errno == EAGAIN || errno == EINTR); spins++) {
-        if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
-            atomic_store(&pair->too_late, true);
-        if (atomic_load_explicit(&pair->too_late, memory_order_relaxed))
+        if (is_too_late(pair, spins))
             return false;
     }
     return n == 1;
@@ -200,31 +204,32 @@ static void socket_read(struct pair *pair)
     (void)n;
 }
 
-/* Larger than the caches, in pieces as the engine moves them. times: of each part; NULL: nobody asked. */
+/* In pieces, as the engine moves them. Returns the time. */
+static double copy_pieces(struct pair *pair, int side, size_t from, size_t bytes)
+{
+    uint64_t start_ns = motet_now_ns();
+    for (size_t at = from; at < from + bytes; at += MEMORY_PIECE)
+        motet_copy_private(pair->large[side] + MEMORY_BYTES + at, pair->large[side] + at, MEMORY_PIECE);
+    return (double)(motet_now_ns() - start_ns);
+}
+
+/* Larger than the caches. times: of each part; NULL: nobody asked. */
 static void copy_memory(struct pair *pair, int side, double *times)
 {
-    const char *from = pair->large[side];
-    char *to = pair->large[side] + MEMORY_BYTES;
     for (size_t part = 0; part < MEMORY_BYTES / MEMORY_PART; part++) {
-        uint64_t start_ns = motet_now_ns();
-        for (size_t at = 0; at < MEMORY_PART; at += MEMORY_PIECE)
-            motet_copy_private(to + part * MEMORY_PART + at, from + part * MEMORY_PART + at, MEMORY_PIECE);
+        double ns = copy_pieces(pair, side, part * MEMORY_PART, MEMORY_PART);
         if (times)
-            times[part] = (double)(motet_now_ns() - start_ns);
+            times[part] = ns;
     }
 }
 
-/* Again and again, in pieces. times: of each turn; NULL: nobody asked. */
+/* Again and again. times: of each turn; NULL: nobody asked. */
 static void copy_cached(struct pair *pair, int side, int turns, double *times)
 {
-    const char *from = pair->large[side];
-    char *to = pair->large[side] + MEMORY_BYTES;
     for (int turn = 0; turn < turns; turn++) {
-        uint64_t start_ns = motet_now_ns();
-        for (size_t at = 0; at < pair->copied_bytes; at += MEMORY_PIECE)
-            motet_copy_private(to + at, from + at, MEMORY_PIECE);
+        double ns = copy_pieces(pair, side, 0, pair->copied_bytes);
         if (times)
-            times[turn] = (double)(motet_now_ns() - start_ns);
+            times[turn] = ns;
     }
 }
 
@@ -293,9 +298,7 @@ static void begin(struct pair *pair, enum task task)
 static bool finish(struct pair *pair)
 {
     for (unsigned spins = 1; atomic_load_explicit(&pair->task, memory_order_acquire) != IDLE; spins++) {
-        if (spins % SPINS_A_CLOCK == 0 && motet_now_ns() > pair->deadline_ns)
-            atomic_store(&pair->too_late, true);
-        if (atomic_load_explicit(&pair->too_late, memory_order_relaxed))
+        if (is_too_late(pair, spins))
             sched_yield();
     }
     if (motet_now_ns() > pair->deadline_ns) /* brief tasks end before anybody has looked at the clock */
