@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "entries.h"
+#include "namespace.h"
 #include "work.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -89,17 +90,6 @@ static inline void arena_sleep(double seconds)
     nanosleep(&time, NULL);
 }
 
-static inline int arena_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static inline int arena_shell(const char *format, ...)
-{
-    char command[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    return system(command);
-}
-
 /* ---- two hosts ---- */
 
 static pid_t arena_hosts[2]; /* processes that keep the namespaces alive; 0: there are none */
@@ -107,27 +97,12 @@ static pid_t arena_hosts[2]; /* processes that keep the namespaces alive; 0: the
 /* Two network namespaces with 10.78.0.1 and 10.78.0.2 at the ends of a cable. False: not allowed here. */
 static inline bool arena_hosts_open(void)
 {
-    if (geteuid() != 0 || arena_shell("ip -V >/dev/null 2>&1 && ss -V >/dev/null 2>&1 && nsenter -V >/dev/null 2>&1") != 0)
+    if (geteuid() != 0 || namespace_shell("ip -V >/dev/null 2>&1 && ss -V >/dev/null 2>&1 && nsenter -V >/dev/null 2>&1") != 0)
         return false;
-    for (int i = 0; i < 2; i++) {
-        int pipes[2];
-        char byte;
-        if (pipe(pipes) != 0 || (arena_hosts[i] = fork()) < 0)
+    for (int i = 0; i < 2; i++)
+        if ((arena_hosts[i] = namespace_hold()) < 0)
             return false;
-        if (arena_hosts[i] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (unshare(CLONE_NEWNET) != 0 || write(pipes[1], "r", 1) != 1)
-                _exit(1);
-            for (;;)
-                pause();
-        }
-        close(pipes[1]);
-        bool ready = read(pipes[0], &byte, 1) == 1;
-        close(pipes[0]);
-        if (!ready)
-            return false;
-    }
-    return arena_shell(
+    return namespace_shell(
                "nsenter -t %d -n sh -c 'ip link set lo up; ip link add cable type veth peer name cable netns %d; ip addr add "
                "10.78.0.1/24 dev cable; ip link set cable up' && nsenter -t %d -n sh -c 'ip link set lo up; ip addr add "
                "10.78.0.2/24 dev cable; ip link set cable up'",
@@ -137,25 +112,12 @@ static inline bool arena_hosts_open(void)
 static inline void arena_hosts_close(void)
 {
     for (int i = 0; i < 2; i++)
-        if (arena_hosts[i] > 0) {
-            kill(arena_hosts[i], SIGKILL);
-            waitpid(arena_hosts[i], NULL, 0);
-        }
+        namespace_release(arena_hosts[i]);
 }
 
 static inline int arena_host_of(const struct arena *arena, int rank)
 {
     return rank * 2 / arena->nranks;
-}
-
-static inline bool arena_enter_host(int host)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)arena_hosts[host]);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool entered = fd >= 0 && setns(fd, CLONE_NEWNET) == 0;
-    close(fd);
-    return entered;
 }
 
 /* ---- a rank ---- */
@@ -286,7 +248,7 @@ static inline void arena_process(struct arena *arena, int first)
         snprintf(host, sizeof host, "pretended-%d", arena_host_of(arena, first));
         setenv("MOTET_HOSTID", host, 1);
     }
-    if (arena->place == ARENA_NETNS && !arena_enter_host(arena_host_of(arena, first)))
+    if (arena->place == ARENA_NETNS && !namespace_enter(arena_hosts[arena_host_of(arena, first)]))
         _exit(99);
     int fds = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     if (arena->prepare)

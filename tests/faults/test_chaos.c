@@ -175,7 +175,7 @@ static void prepare(struct arena *arena, int first)
 static void break_connection(const struct arena *arena, uint64_t random)
 {
     (void)arena;
-    arena_shell(
+    namespace_shell(
         "nsenter -t %d -n sh -c 'n=$(ss -Htn state established dst 10.78.0.0/24 | wc -l); [ $n -gt 0 ] || exit 0; set -- $(ss -Htn "
         "state established dst 10.78.0.0/24 | sed -n $((%d %% n + 1))p | tr -s \" \"); [ -z \"$4\" ] || ss -K -t src $3 dst $4 >/dev/null'",
         (int)arena_hosts[random % 2], (int)(random >> 8 & 0xffff));
@@ -204,27 +204,30 @@ static void kill_beside_stopped(struct arena *arena, const struct plan *plan, pi
 /* Host `to` loses all packets that the cable brings: only the rule for addresses of its own comes before any other, and is moved. */
 static void lose_packets(int to)
 {
-    arena_shell("nsenter -t %d -n sh -c 'ip rule add pref 100 lookup local && ip rule del pref 0 && ip rule add pref 10 iif cable "
-                "blackhole'",
-                (int)arena_hosts[to]);
+    namespace_shell(
+        "nsenter -t %d -n sh -c 'ip rule add pref 100 lookup local && ip rule del pref 0 && ip rule add pref 10 iif cable "
+        "blackhole'",
+        (int)arena_hosts[to]);
 }
 
 static void slow_down(int from, int mbit)
 {
-    arena_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate %dmbit burst 32kb limit 64kb", (int)arena_hosts[from], mbit);
+    namespace_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate %dmbit burst 32kb limit 64kb", (int)arena_hosts[from],
+                    mbit);
 }
 
 static void mend_cable(enum kind kind)
 {
     for (int i = 0; i < 2; i++)
         if (kind == CUT)
-            arena_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
+            namespace_shell("nsenter -t %d -n ip link set cable up", (int)arena_hosts[i]);
         else if (kind == BLACKHOLE)
-            arena_shell("nsenter -t %d -n sh -c 'ip rule del pref 10 && ip rule add pref 0 lookup local && ip rule del pref 100' "
-                        "2>/dev/null",
-                        (int)arena_hosts[i]);
+            namespace_shell(
+                "nsenter -t %d -n sh -c 'ip rule del pref 10 && ip rule add pref 0 lookup local && ip rule del pref 100' "
+                "2>/dev/null",
+                (int)arena_hosts[i]);
         else if (kind == SLOW)
-            arena_shell("nsenter -t %d -n tc qdisc del dev cable root 2>/dev/null", (int)arena_hosts[i]);
+            namespace_shell("nsenter -t %d -n tc qdisc del dev cable root 2>/dev/null", (int)arena_hosts[i]);
 }
 
 static void disturb(struct arena *arena, const struct plan *plan)
@@ -257,7 +260,7 @@ static void disturb(struct arena *arena, const struct plan *plan)
         break_connection(arena, work_next(&random));
         break;
     case CUT:
-        arena_shell("nsenter -t %d -n ip link set cable down", (int)arena_hosts[work_next(&random) % 2]);
+        namespace_shell("nsenter -t %d -n ip link set cable down", (int)arena_hosts[work_next(&random) % 2]);
         break;
     case BLACKHOLE:
         lose_packets((int)(work_next(&random) % 2));

@@ -126,9 +126,9 @@ static void test_case_024_broken_connection_is_heard_by_all_ranks(void **state)
         await_work(&arena);
         arena.page->fault_s = arena_now();
         assert_int_equal(
-            arena_shell("nsenter -t %d -n sh -c 'set -- $(ss -Htn state established dst 10.78.0.0/24 | sort -k3 | %s -n 1 | tr "
-                        "-s \" \"); test -n \"$4\" && ss -K -t src $3 dst $4 >/dev/null'",
-                        (int)arena_hosts[0], which ? "head" : "tail"),
+            namespace_shell("nsenter -t %d -n sh -c 'set -- $(ss -Htn state established dst 10.78.0.0/24 | sort -k3 | %s -n 1 | tr "
+                            "-s \" \"); test -n \"$4\" && ss -K -t src $3 dst $4 >/dev/null'",
+                            (int)arena_hosts[0], which ? "head" : "tail"),
             0);
         assert_int_equal(arena_wait(&arena, arena_now() + 60), 0);
         const char *words[] = {"rank ", "(pid ", "is gone: "};
@@ -157,10 +157,10 @@ static void test_case_025_silent_host_is_named_and_a_pause_is_not(void **state)
     for (int r = 0; r < 4; r++)
         assert_int_equal(arena.page->ranks[r].result, motetInProgress);
     arena.page->fault_s = arena_now();
-    assert_int_equal(arena_shell("nsenter -t %d -n ip link set cable down", (int)arena_hosts[1]), 0);
+    assert_int_equal(namespace_shell("nsenter -t %d -n ip link set cable down", (int)arena_hosts[1]), 0);
     int hung = arena_wait(&arena, arena_now() + 60);
-    arena_shell("nsenter -t %d -n ip link set cable up; nsenter -t %d -n ip link set cable up", (int)arena_hosts[0],
-                (int)arena_hosts[1]);
+    namespace_shell("nsenter -t %d -n ip link set cable up; nsenter -t %d -n ip link set cable up", (int)arena_hosts[0],
+                    (int)arena_hosts[1]);
     assert_int_equal(hung, 0);
     const char *words[] = {"rank ", "is gone: silent for too long: host or network down"};
     expect_heard(&arena, -1, 4, words, 2);
@@ -171,16 +171,16 @@ static void test_case_025_silent_host_is_named_and_a_pause_is_not(void **state)
 static void test_case_025_packets_dropped_by_their_sender_are_silence_for_both(void **state)
 {
     (void)state;
-    if (!hosts || arena_shell("tc -V >/dev/null 2>&1") != 0)
+    if (!hosts || namespace_shell("tc -V >/dev/null 2>&1") != 0)
         skip();
     struct arena arena = job(ARENA_NETNS, 2, 0);
     assert_true(arena_start(&arena));
     await_work(&arena);
     arena.page->fault_s = arena_now();
-    assert_int_equal(arena_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate 8bit burst 1 limit 1", (int)arena_hosts[0]),
-                     0);
+    assert_int_equal(
+        namespace_shell("nsenter -t %d -n tc qdisc add dev cable root tbf rate 8bit burst 1 limit 1", (int)arena_hosts[0]), 0);
     int hung = arena_wait(&arena, arena_now() + 60);
-    arena_shell("nsenter -t %d -n tc qdisc del dev cable root", (int)arena_hosts[0]);
+    namespace_shell("nsenter -t %d -n tc qdisc del dev cable root", (int)arena_hosts[0]);
     assert_int_equal(hung, 0);
     const char *words[] = {"rank ", "is gone: "};    /* the end that hears it first hangs up, which the other may see */
     expect_heard(&arena, -1, 7.5 / SLACK, words, 2); /* within 6 s; the kernel alone takes 8.2 */

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "multi/world.h"
+#include "namespace.h"
 
 #define HOSTS 3
 
@@ -148,70 +149,37 @@ static void test_stragglers_lowest_priority_beside_a_busy_program_is_not_running
 
 static pid_t holders[HOSTS]; /* processes that keep the hosts' namespaces alive */
 
-static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int shell(const char *format, ...)
-{
-    char command[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    return system(command);
-}
-
-static pid_t hold_namespace(void)
-{
-    int pipes[2];
-    char byte;
-    if (pipe(pipes) != 0)
-        return -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWNET) != 0 || write(pipes[1], "r", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(pipes[1]);
-    bool ready = pid > 0 && read(pipes[0], &byte, 1) == 1;
-    close(pipes[0]);
-    return ready ? pid : -1;
-}
-
 /* Three hosts with cables to a bridge, which lies in host 0; the cable of host 1 carries 10 Mbit/s in both directions. */
 static bool lay_cables(void)
 {
-    if (geteuid() != 0 || shell("ip -V >/dev/null 2>&1 && tc -V >/dev/null 2>&1 && nsenter -V >/dev/null 2>&1") != 0)
+    if (geteuid() != 0 || namespace_shell("ip -V >/dev/null 2>&1 && tc -V >/dev/null 2>&1 && nsenter -V >/dev/null 2>&1") != 0)
         return false;
     for (int h = 0; h < HOSTS; h++)
-        if ((holders[h] = hold_namespace()) < 0)
+        if ((holders[h] = namespace_hold()) < 0)
             return false;
-    if (shell("nsenter -t %d -n sh -c 'ip link set lo up; ip link add bridge type bridge && ip addr add 10.76.0.1/24 dev bridge && "
-              "ip link set bridge up'",
-              (int)holders[0]) != 0)
+    if (namespace_shell(
+            "nsenter -t %d -n sh -c 'ip link set lo up; ip link add bridge type bridge && ip addr add 10.76.0.1/24 dev bridge && "
+            "ip link set bridge up'",
+            (int)holders[0]) != 0)
         return false;
     for (int h = 1; h < HOSTS; h++)
-        if (shell(
+        if (namespace_shell(
                 "nsenter -t %d -n sh -c 'ip link add to%d type veth peer name cable netns %d && ip link set to%d master bridge up' && "
                 "nsenter -t %d -n sh -c 'ip link set lo up; ip addr add 10.76.0.%d/24 dev cable; ip link set cable up'",
                 (int)holders[0], h, (int)holders[h], h, (int)holders[h], h + 1) != 0)
             return false;
-    return shell("nsenter -t %d -n tc qdisc add dev to1 root tbf rate 10mbit burst 16kb limit 256kb && "
-                 "nsenter -t %d -n tc qdisc add dev cable root tbf rate 10mbit burst 16kb limit 256kb",
-                 (int)holders[0], (int)holders[1]) == 0;
+    return namespace_shell("nsenter -t %d -n tc qdisc add dev to1 root tbf rate 10mbit burst 16kb limit 256kb && "
+                           "nsenter -t %d -n tc qdisc add dev cable root tbf rate 10mbit burst 16kb limit 256kb",
+                           (int)holders[0], (int)holders[1]) == 0;
 }
 
 static int work_on_hosts(motetComm_t none, int rank, int nranks, const void *argument)
 {
     const struct trial *trial = argument;
-    char path[64], number[16];
+    char number[16];
     motetComm_t comm;
     (void)none;
-    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)holders[rank]);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
-    close(fd);
+    CHECK(namespace_enter(holders[rank]));
     snprintf(number, sizeof number, "%d", rank);
     setenv("MOTET_RANK", number, 1);
     setenv("MOTET_HOSTID", number, 1);
@@ -232,10 +200,7 @@ static void test_stragglers_rank_behind_a_slow_link_is_named_for_its_link(void *
     bool laid = lay_cables();
     json_t *report = laid ? run(&world, work_on_hosts, &trial) : NULL;
     for (int h = 0; h < HOSTS; h++)
-        if (holders[h] > 0) {
-            kill(holders[h], SIGKILL);
-            waitpid(holders[h], NULL, 0);
-        }
+        namespace_release(holders[h]);
     if (!laid)
         skip();
     expect(report, 1, "slow link", NULL);
